@@ -22,11 +22,7 @@ class EmbeddedProvisioner:
     Builders run on the run's own hosts, whose number grows with that of the builders.
     """
 
-    def __init__(
-        self,
-        control: ControlPlane,
-        algorithms: Mapping[str, AnyAlgorithm],
-    ) -> None:
+    def __init__(self, control: ControlPlane, algorithms: Mapping[str, AnyAlgorithm]) -> None:
         self._control = control
         self._algorithms = dict(algorithms)
         self._keepings = {

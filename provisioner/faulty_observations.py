@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
+from operator import attrgetter
 
 import msgspec
 
@@ -78,27 +79,15 @@ class WithFaultyObservations:
             old = Seen(old.at, 0, 0, 0, 0.0, 0.0, 0.0 if snapshot.joined else None, 0.0)
         busy = round(old.busy_share * snapshot.joined)
         return msgspec.structs.replace(
-            snapshot,
-            waiting_jobs=old.waiting_jobs,
-            waiting_work=old.waiting_work,
-            oldest_wait_time=old.oldest_wait_time,
-            next_slot_time=old.next_slot_time,
+            snapshot, waiting_jobs=old.waiting_jobs, waiting_work=old.waiting_work,
+            oldest_wait_time=old.oldest_wait_time, next_slot_time=old.next_slot_time,
             running_jobs=min(old.running_jobs, busy * snapshot.slots),
             cleaning_slots=min(old.cleaning_slots, busy * snapshot.slots),
-            busy=busy,
-            idle=snapshot.joined - busy,
-        )
+            busy=busy, idle=snapshot.joined - busy,
+        )  # fmt: skip
 
 
 def _seen(snapshot: PoolSnapshot) -> Seen:
     share = snapshot.busy / snapshot.joined if snapshot.joined else 0.0
-    return Seen(
-        snapshot.at,
-        snapshot.waiting_jobs,
-        snapshot.running_jobs,
-        snapshot.cleaning_slots,
-        snapshot.waiting_work,
-        snapshot.oldest_wait_time,
-        snapshot.next_slot_time,
-        share,
-    )
+    *same, _ = Seen.__struct_fields__
+    return Seen(*(*attrgetter(*same)(snapshot), share))

@@ -8,13 +8,7 @@ from numbers import Real
 from typing import Any
 
 from farm.core.errors import InputError
-from farm.core.pools.algorithm import (
-    AnyAlgorithm,
-    Memory,
-    PoolSnapshot,
-    ScalingPlan,
-    within,
-)
+from farm.core.pools.algorithm import AnyAlgorithm, Memory, PoolSnapshot, ScalingPlan, within
 from farm.plugins.guarded_algorithm import GuardedAlgorithm
 from farm.plugins.guards import UnusableError
 from farm.plugins.lookup import checked_arguments, named

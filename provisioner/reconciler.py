@@ -135,17 +135,10 @@ def decide(
         return following, None
     following = msgspec.structs.replace(following, serial=keeping.serial + 1, desired=plan.desired)
     return following, Plan(
-        pool=snapshot.pool,
-        serial=following.serial,
-        desired=plan.desired,
-        start=start,
-        stop=plan.stop,
-        booting=snapshot.booting,
-        joined=snapshot.joined,
-        waiting=snapshot.waiting_jobs,
-        why=why,
-        token=report.watcher,
-    )
+        pool=snapshot.pool, serial=following.serial, desired=plan.desired, start=start,
+        stop=plan.stop, booting=snapshot.booting, joined=snapshot.joined,
+        waiting=snapshot.waiting_jobs, why=why, token=report.watcher,
+    )  # fmt: skip
 
 
 def reconcile(
@@ -177,12 +170,9 @@ def reconcile(
     now_given_up = {action.builder for action in look.actions if isinstance(action, GiveUpBuilder)}
     given_up = now_given_up.union(keeping.given_up).intersection(report.requested)
     following = msgspec.structs.replace(
-        look.keeping,
-        requested=tuple(sorted(look.requested)),
-        given_up=tuple(sorted(given_up)),
-        observed=tuple(sorted(joined)),
-        unknown_since=look.unknown_since,
-    )
+        look.keeping, requested=tuple(sorted(look.requested)), given_up=tuple(sorted(given_up)),
+        observed=tuple(sorted(joined)), unknown_since=look.unknown_since,
+    )  # fmt: skip
     return following, look.actions
 
 
@@ -198,12 +188,8 @@ def _without_future(keeping: Keeping, now: float, patience: Patience) -> Keeping
 def failed(keeping: Keeping, trouble: str, now: float, patience: Patience) -> Keeping:
     """Return the memory after one more failed boot."""
     pause = min(patience.longest_pause, patience.first_pause * 2.0 ** min(keeping.failures, 60))
-    return msgspec.structs.replace(
-        keeping,
-        failures=keeping.failures + 1,
-        not_before=max(keeping.not_before, now + pause),
-        trouble=trouble,
-    )
+    failures, until = keeping.failures + 1, max(keeping.not_before, now + pause)
+    return msgspec.structs.replace(keeping, failures=failures, not_before=until, trouble=trouble)
 
 
 def not_launched(
@@ -234,25 +220,17 @@ def _too_late(report: PoolReport, patience: Patience) -> list[str]:
     return [builder for builder, asked_at in report.requested.items() if asked_at < latest]
 
 
-class _Look:
+class _Look(msgspec.Struct):
     """One comparison of requested and joined builders with the existing instances."""
 
-    def __init__(
-        self,
-        keeping: Keeping,
-        requested: set[str],
-        joined: set[str],
-        now: float,
-        late: Collection[str],
-    ) -> None:
-        self.keeping = keeping
-        #: builders that are given up now
-        self.late = late
-        self.requested = requested
-        self.joined = joined
-        self.now = now
-        self.actions: list[Action] = []
-        self.unknown_since: dict[str, float] = {}
+    keeping: Keeping
+    requested: set[str]
+    joined: set[str]
+    now: float
+    #: builders that are given up now
+    late: Collection[str]
+    actions: list[Action] = []
+    unknown_since: dict[str, float] = {}
 
     def take(self, instances: Iterable[Instance], patience: Patience) -> None:
         """Say which instances go, and which are missing."""

@@ -34,21 +34,15 @@ def build_in_background(spent: float) -> Path | None:
     try:
         log.parent.mkdir(exist_ok=True)
         with log.open("x") as written:
-            print(
-                "make kernel: installs Numba into build/numba, compiles", file=written, flush=True
-            )
+            written.write("make kernel: installs Numba into build/numba, compiles\n")
+            written.flush()
             bound = f"timeout {MAX_TIME} " if shutil.which("timeout") else ""
             # by a shell that ends at once: the build is no child of this command
             subprocess.run(
-                ["/bin/sh", "-c", f"{bound}{quote(make)} --silent kernel &"],
-                cwd=CLONE,
-                stdin=subprocess.DEVNULL,
-                stdout=written,
-                stderr=written,
-                start_new_session=True,
-                check=False,
-                timeout=10.0,
-            )
+                ["/bin/sh", "-c", f"{bound}{quote(make)} --silent kernel &"], cwd=CLONE,
+                stdin=subprocess.DEVNULL, stdout=written, stderr=written,
+                start_new_session=True, check=False, timeout=10.0,
+            )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):  # begun before, or a clone that cannot be written
         return None
     return log

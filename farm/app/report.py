@@ -63,14 +63,10 @@ METRICS = metrics_named(
 OnStep = Callable[[str, float], None]
 
 HEADINGS = {
-    "queue": "Waiting and running",
-    "builders": "Builders and provisioning",
-    "utilization": "Utilization by pool",
-    "distribution": "Waiting and response times",
-    "slots": "Slots",
-    "invocations": "Use by invocation",
-    "estimates": "Estimates and outcomes",
-}
+    "queue": "Waiting and running", "builders": "Builders and provisioning",
+    "utilization": "Utilization by pool", "distribution": "Waiting and response times",
+    "slots": "Slots", "invocations": "Use by invocation", "estimates": "Estimates and outcomes",
+}  # fmt: skip
 OBJECTIVE = 300.0
 """The p95 wait within which a platform is fine, seconds, as `farm doctor` has it."""
 POINTS = 300
@@ -236,19 +232,12 @@ def _numbers(table: Table) -> list[tuple[str, ...]]:
 
 def _parts_table(name: str, parts: Mapping[str, Part]) -> Table:
     """Return the table of a run's pools, platforms or invocations."""
-    rows = [
-        (
-            key,
-            readable_count(part.submitted),
-            readable_span(part.waiting_time.mean),
-            readable_span(part.waiting_time.p95),
-            readable_span(part.response_time.mean),
-            readable_ratio(part.cost),
-            readable_percent(part.idle_share),
-            readable_ratio(None if part.throughput_per_s is None else part.throughput_per_s * 3600),
-        )
-        for key, part in parts.items()
-    ]
+    rows = []
+    for key, of in parts.items():
+        times = (of.waiting_time.mean, of.waiting_time.p95, of.response_time.mean)
+        hourly = None if of.throughput_per_s is None else of.throughput_per_s * 3600
+        costs = (readable_ratio(of.cost), readable_percent(of.idle_share), readable_ratio(hourly))
+        rows.append((key, readable_count(of.submitted), *map(readable_span, times), *costs))
     head = (name, "jobs", "mean wait", "p95 wait", "mean response", "cost", "idle", "jobs an hour")
     return Table("", head, rows)
 
@@ -257,16 +246,10 @@ def _of_sweep(given: object, sweep: Sweep) -> str:
     """Return the page of a sweep: wait against cost, the matrix, then each metric's intervals."""
     head = [", ".join(headings(sweep.axes)) or "scenario"]
     head += [metric.name.replace("_", " ") for metric in METRICS]
-    rows = [
-        [
-            ", ".join(row.settings) or sweep.scenario,
-            *(
-                f"{mean}{' ± ' * bool(half)}{half}\n{against}".rstrip()
-                for mean, half, against in row.cells
-            ),
-        ]
-        for row in matrix_of(sweep, METRICS)
-    ]
+    rows = []
+    for row in matrix_of(sweep, METRICS):
+        cells = [f"{mean}{' ± ' * bool(half)}{half}\n{told}" for mean, half, told in row.cells]
+        rows.append([", ".join(row.settings) or sweep.scenario, *map(str.rstrip, cells)])
     first = trade_off_chart([*choices_of_sweep(sweep)])
     sections = [
         Section("", list(words.of_sweep(sweep)), first, [Table("", head, rows)]),
@@ -324,10 +307,8 @@ def _chart(records: PlatformRecords, clock: Clock) -> Chart:
     chart = Chart(records.name or "(no labels)", y="jobs, slots")
     shows = WallClock(records.begins + clock.ahead, dated=True, zone=clock.zone)
     chart.over_time(0.0, float(edges[-1] - edges[0]), shows)
-    for name, count in (
-        ("waiting", steps.waiting),
-        ("running", steps.busy),
-        ("slots", steps.slots),
+    for name, count in zip(
+        ("waiting", "running", "slots"), (steps.waiting, steps.busy, steps.slots), strict=True
     ):
         if count.any():  # no runner is known: no slots
             chart.line(name, at, steps.means(count, edges))

@@ -162,12 +162,10 @@ def twin_of(bundle: Bundle, path: str, tell: Tell = lambda *_: None) -> Twin:
     if by_clock or begins >= CALENDAR:
         starts = start_of(begins, clock.ahead)
     labelled = any(one.platform for one in ran)
-    documents = [
-        pool_document(
-            one.name, one.shape, one.candidate, one.load.begins - begins, labelled=labelled
-        )
-        for one in fitted
-    ]
+    documents = []
+    for fit in fitted:
+        of = (fit.name, fit.shape, fit.candidate, fit.load.begins - begins)
+        documents.append(pool_document(*of, labelled=labelled))
     evident = [(one, of.evidence) for one, of in zip(documents, fitted, strict=True)]
     other = unjudged(ran, [one for one, _ in found])
     if other is not None:
@@ -303,21 +301,11 @@ def _checked(one: _Fitted, document: dict[str, Any], order: Order, written: Writ
         sides = triangle(load, waits, lambda jobs, seed: player.play_others(candidate, jobs, seed))
     believable, verdict = verdict_of(found, one.flags)
     return PoolTwin(
-        name=one.name,
-        platforms=shape.platforms,
-        algorithm=candidate.algorithm,
-        document=document,
-        scheduling=dict(order),
-        shape=shape,
-        evidence=one.evidence,
-        flags=one.flags,
-        check=found,
-        hours=hours,
-        triangle=sides,
-        played=one.played,
-        believable=believable,
-        verdict=verdict,
-    )
+        name=one.name, platforms=shape.platforms, algorithm=candidate.algorithm,
+        document=document, scheduling=dict(order), shape=shape, evidence=one.evidence,
+        flags=one.flags, check=found, hours=hours, triangle=sides, played=one.played,
+        believable=believable, verdict=verdict,
+    )  # fmt: skip
 
 
 def _middle(arrived: Floats) -> int:
@@ -420,14 +408,9 @@ class Player:
     ) -> Job:
         """Return a job of which only what a queue sees counts."""
         return Job(
-            id=name,
-            service_time=ran + self._before,
-            declared_time=ran,
-            platform=Platform(processor=PLATFORM),
-            arrived_at=arrived,
-            attributes=traits,
-            level=level,
-        )
+            id=name, service_time=ran + self._before, declared_time=ran, arrived_at=arrived,
+            platform=Platform(processor=PLATFORM), attributes=traits, level=level,
+        )  # fmt: skip
 
     def play(self, candidate: Candidate, part: slice = ALL, seed: int = 1) -> Floats:
         """Return the wait of each of some jobs (s), by arrival, if there were no earlier ones."""
@@ -446,17 +429,12 @@ class Player:
         self, candidate: Candidate, load: OneLoad, seed: int, planned: float = 0.0
     ) -> Floats:
         begins = self._load.begins + self._shape.clock.ahead
+        pool = {"name": "p", "platform": {"processor": PLATFORM}, "inter_job_time": self._after}
+        pool |= candidate.document(planned)
         document = {
             "seed": seed,
             "starts": format_time_of_week(seconds_of_week(begins)),
-            "pools": [
-                {
-                    "name": "p",
-                    "platform": {"processor": PLATFORM},
-                    "inter_job_time": self._after,
-                    **candidate.document(planned),
-                }
-            ],
+            "pools": [pool],
             "workload": [{"arrivals": {"every": 1, "count": 1, "service_time": 1}}],
             "scheduling": {**candidate.scheduling, **retries_of(self._shape)},
         }

@@ -103,16 +103,9 @@ class SetAlarm(_Command, frozen=True, tag="alarm-set"):
 
 
 Command = (
-    StartJob
-    | CancelJob
-    | RequeueJob
-    | EndJob
-    | RequestBuilder
-    | DrainBuilder
-    | RetireBuilder
-    | LoseBuilder
-    | SetAlarm
-)
+    StartJob | CancelJob | RequeueJob | EndJob
+    | RequestBuilder | DrainBuilder | RetireBuilder | LoseBuilder | SetAlarm
+)  # fmt: skip
 
 Out = list[Command]
 """The commands of the event that is being handled.

@@ -220,23 +220,9 @@ class EstimateMade(_Event, frozen=True):
 
 
 Event = (
-    FarmOpened
-    | ArrivalsEnded
-    | JobsSubmitted
-    | JobStarted
-    | JobFinished
-    | CancelRequested
-    | PriorityChanged
-    | SchedulingChanged
-    | BuilderJoined
-    | SlotCleaned
-    | DrainRequested
-    | UndrainRequested
-    | BuilderRetired
-    | BuilderLost
-    | AttemptLost
-    | LoadReported
-    | AlarmRang
-    | PoolPlanned
-    | EstimateMade
-)
+    FarmOpened | ArrivalsEnded | JobsSubmitted | JobStarted | JobFinished
+    | CancelRequested | PriorityChanged | SchedulingChanged
+    | BuilderJoined | SlotCleaned | DrainRequested | UndrainRequested
+    | BuilderRetired | BuilderLost | AttemptLost | LoadReported
+    | AlarmRang | PoolPlanned | EstimateMade
+)  # fmt: skip

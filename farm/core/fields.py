@@ -166,11 +166,5 @@ def misfits(record: type[msgspec.Struct], given: Mapping[str, object]) -> Iterat
 
 
 def json_name(name: str) -> str:
-    """Return the key of a field in files: ``service_time`` is ``service_time_s``.
-
-    In the code every instant ends in ``_at`` and every span in ``_time``. So no keys are written
-    by hand.
-    """
-    if name in _SECONDS or name.endswith(("_at", "_time")):
-        return name + "_s"
-    return name
+    """Return the key of a field in files: ``service_time`` is ``service_time_s``."""
+    return f"{name}_s" if name in _SECONDS or name.endswith(("_at", "_time")) else name

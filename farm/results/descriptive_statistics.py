@@ -57,12 +57,5 @@ def spread_of(values: Sequence[float] | Floats) -> Spread:
         deviations = data - mean
         std = math.sqrt(np.add.reduce(deviations * deviations) / data.size)
     ascending = np.sort(data)
-    return Spread(
-        count=int(data.size),
-        mean=mean,
-        std=std,
-        p50=_at(ascending, 0.5),
-        p95=_at(ascending, 0.95),
-        p99=_at(ascending, 0.99),
-        max=float(ascending[-1]),
-    )
+    p50, p95, p99 = (_at(ascending, p) for p in (0.5, 0.95, 0.99))
+    return Spread(int(data.size), mean, std, p50, p95, p99, float(ascending[-1]))

@@ -37,12 +37,7 @@ P90 = LEVELS.index(0.9)
 ROUNDING = 1e-6
 QUEUE_LENGTHS = (1, 11, 51, 201, 1001)
 HORIZONS = (0.0, 60.0, 300.0, 1800.0, 7200.0)
-ERRORS = (
-    "bias_time",
-    "mean_absolute_error_time",
-    "median_absolute_error_time",
-    "relative_error",
-)
+ERRORS = ("bias_time", "mean_absolute_error_time", "median_absolute_error_time", "relative_error")
 MINUTE = 60.0
 
 

@@ -27,16 +27,12 @@ def sentence(text: str) -> str:
     return f"{begin}{text[1:]}."
 
 
-def spoken_span(seconds: float, beside: float | None = None) -> str:
-    """Return a span in one unit, with two digits, as a person says it: ``26 min``, ``4.5 h``.
-
-    ``beside``: another span, that has been said; a unit that both have is not said again.
-    """
+def spoken_span(seconds: float) -> str:
+    """Return a span in one unit, with two digits, as a person says it: ``26 min``, ``4.5 h``."""
     if not math.isfinite(seconds):
         return NOTHING
     unit, length = spoken_unit(seconds)
-    said = spoken_in(seconds, length)
-    return said if beside is not None and spoken_unit(beside)[0] == unit else f"{said} {unit}"
+    return f"{spoken_in(seconds, length)} {unit}"
 
 
 def spoken_unit(seconds: float) -> tuple[str, float]:

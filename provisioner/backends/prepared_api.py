@@ -79,11 +79,8 @@ class PreparedApi:
     def list(self) -> list[Box]:
         """Return this farm's containers, running or not; raises BackendError."""
         labels = [f"{ROLE}=prepared", f"{FARM}={self.farm}"]
-        found = self._calling(
-            "read",
-            "list containers",
-            lambda api: api.containers(all=True, filters={"label": labels}),
-        )
+        what = {"all": True, "filters": {"label": labels}}
+        found = self._calling("read", "list containers", lambda api: api.containers(**what))
         try:
             listed = msgspec.convert(found, list[_Listed])
             return sorted(map(_box, listed), key=lambda box: box.name)

@@ -214,13 +214,11 @@ class ProcessBackend(Backend):
             (self._folder / f"{name}.json").unlink(missing_ok=True)
             if isinstance(host, HostProcess) and host.broke_down_at_once:
                 pause = self._pause.failed(self._clock())
-                self._trouble = (
-                    f"builder hosts fail at their start; one said: {last_line(host.log)}"
-                )
+                said, again = last_line(host.log), f"next try in {pause:g}s"
+                self._trouble = f"builder hosts fail at their start; one said: {said}"
                 log.error(
-                    "builder host %s failed at its start (next try in %gs); it said: %s",
-                    name, pause, last_line(host.log),
-                )  # fmt: skip
+                    "builder host %s failed at its start (%s); it said: %s", name, again, said
+                )
             else:
                 log.warning("builder host %s is gone (exit code %s)", name, host.exit_code)
             host.close()

@@ -120,8 +120,7 @@ def test_an_empty_workload(refused, write):
         "simulate", write((SMALL[SMALL.index("workload") :], "workload: []\n")), says=("empty",)
     )
     late = write(
-        ("every: 10s, count: 5", "every: 10s, start: 2h"),
-        ("pools:", "phases: {run: 1h}\npools:"),
+        ("every: 10s, count: 5", "every: 10s, start: 2h"), ("pools:", "phases: {run: 1h}\npools:")
     )
     for world in WORLDS:
         refused(world, late, "--out", "kept", says=("no job",))

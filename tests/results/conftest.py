@@ -62,6 +62,9 @@ def history() -> History:
     cancelled = EndJob(d, "cancelled", 0, 7.0, 20.0, **why)
     why = {"reason": "exit 1", "cause": Cause.FAILED, "pool": "linux"}
     failed = EndJob(c, "failed", 1, 6.0, 40.0, 30.0, 30.0, "b1", 0, **why)
+    ended: dict[str, Any] = {"builder": "b1", "slot": 0, "pool": "linux"}
+    end_a = EndJob(a, "succeeded", 1, 0.0, 10.0, 0.0, 0.0, **ended)
+    end_b = EndJob(b, "succeeded", 2, 0.0, 30.0, 10.0, 10.0, **ended)
     one, two, idle = builder("b1", 0), builder("b2", 1), builder("b3", 2, takes_jobs=False)
     return [
         (FarmOpened(0.0), [RequestBuilder(two)]),
@@ -74,28 +77,13 @@ def history() -> History:
         (JobsSubmitted(6.0, (c,)), NO_COMMANDS),
         (JobsSubmitted(7.0, (d,)), NO_COMMANDS),
         (BuilderJoined(8.0, idle), NO_COMMANDS),
-        (
-            JobFinished(10.0, "a", 1, "b1", "succeeded"),
-            [
-                EndJob(a, "succeeded", 1, 0.0, 10.0, 0.0, 0.0, "b1", 0, pool="linux"),
-                StartJob(b, 2, "b1", 0),
-            ],
-        ),
+        (JobFinished(10.0, "a", 1, "b1", "succeeded"), [end_a, StartJob(b, 2, "b1", 0)]),
         (JobStarted(10.0, "b", 2, "b1"), NO_COMMANDS),
         (JobFinished(11.0, "b", 1, "b2", "succeeded"), IGNORED),
         (CancelRequested(20.0, ("d",)), [cancelled]),
-        (
-            JobFinished(30.0, "b", 2, "b1", "succeeded"),
-            [
-                EndJob(b, "succeeded", 2, 0.0, 30.0, 10.0, 10.0, "b1", 0, pool="linux"),
-                StartJob(c, 1, "b1", 0),
-            ],
-        ),
+        (JobFinished(30.0, "b", 2, "b1", "succeeded"), [end_b, StartJob(c, 1, "b1", 0)]),
         (JobStarted(30.0, "c", 1, "b1"), NO_COMMANDS),
-        (
-            JobFinished(40.0, "c", 1, "b1", "failed", "exit 1"),
-            [failed, RetireBuilder("b1")],
-        ),
+        (JobFinished(40.0, "c", 1, "b1", "failed", "exit 1"), [failed, RetireBuilder("b1")]),
         (BuilderRetired(40.0, "b1"), NO_COMMANDS),
     ]
 

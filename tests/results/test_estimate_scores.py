@@ -11,9 +11,9 @@ from farm.results.estimate_scores import score
 from farm.results.log.reader import Entry
 
 
-def told(at, job, dispatch_at, waiting, quantiles=()):
-    """Return an estimate of the formula."""
-    made = EstimateMade(at, job, "launchpad", dispatch_at, "last-3", waiting, None, quantiles)
+def told(job, dispatch_at, waiting, quantiles=()):
+    """Return an estimate of the formula, made at 0."""
+    made = EstimateMade(0.0, job, "launchpad", dispatch_at, "last-3", waiting, None, quantiles)
     return Entry(made, [], 1)
 
 
@@ -25,16 +25,9 @@ def dispatched(at, *names):
 
 def test_errors_are_estimate_less_truth() -> None:
     """Bias, mean and median absolute error, relative error, of waits of 10, 20 and 60 s."""
-    (found,) = score(
-        [
-            told(0.0, "a", 20.0, 3),
-            told(0.0, "b", 20.0, 4),
-            told(0.0, "c", 30.0, 20),
-            dispatched(10.0, "a"),
-            dispatched(20.0, "b"),
-            dispatched(60.0, "c"),
-        ]
-    )
+    made = [told("a", 20.0, 3), told("b", 20.0, 4), told("c", 30.0, 20)]
+    came = [dispatched(10.0, "a"), dispatched(20.0, "b"), dispatched(60.0, "c")]
+    (found,) = score([*made, *came])
     assert (found.name, found.given, found.scored) == ("launchpad + last-3", 3, 3)
     assert found.bias_time == pytest.approx((10 + 0 - 30) / 3)
     assert found.mean_absolute_error_time == pytest.approx(40 / 3)
@@ -42,10 +35,8 @@ def test_errors_are_estimate_less_truth() -> None:
     assert found.relative_error == pytest.approx(40 / 90)
     assert found.within_p90 is None
     assert found.calibration == ()
-    assert [(one.low, one.high, one.count) for one in found.by_queue_length] == [
-        (1, 11, 2),
-        (11, 51, 1),
-    ]
+    lengths = [(one.low, one.high, one.count) for one in found.by_queue_length]
+    assert lengths == [(1, 11, 2), (11, 51, 1)]
     assert [(one.low, one.count) for one in found.by_horizon] == [(0.0, 3)]
 
 
@@ -58,17 +49,9 @@ def test_a_late_estimate_counts_from_its_request() -> None:
 
 def test_unscorable_estimates_are_counted_apart() -> None:
     """No estimate, dispatched at once, never dispatched; only the first dispatch is the truth."""
-    (found,) = score(
-        [
-            told(0.0, "a", None, 3),
-            told(0.0, "b", 0.0, 0),
-            told(0.0, "c", 7.0, 2),
-            told(0.0, "d", 7.0, 2),
-            dispatched(0.0, "b"),
-            dispatched(5.0, "d"),
-            dispatched(50.0, "d"),
-        ]
-    )
+    made = [told("a", None, 3), told("b", 0.0, 0), told("c", 7.0, 2), told("d", 7.0, 2)]
+    came = [dispatched(0.0, "b"), dispatched(5.0, "d"), dispatched(50.0, "d")]
+    (found,) = score([*made, *came])
     assert (found.given, found.without, found.at_once, found.undispatched) == (4, 1, 1, 1)
     assert found.scored == 1
     assert found.bias_time == pytest.approx(2.0)
@@ -77,14 +60,8 @@ def test_unscorable_estimates_are_counted_apart() -> None:
 def test_calibration_counts_kept_promises() -> None:
     """Of two jobs with the deciles 1 … 9 s, dispatched after 2.5 and 8.5 s."""
     deciles = tuple(float(n) for n in range(1, 10))
-    (found,) = score(
-        [
-            told(0.0, "a", 5.0, 3, deciles),
-            told(0.0, "b", 5.0, 3, deciles),
-            dispatched(2.5, "a"),
-            dispatched(8.5, "b"),
-        ]
-    )
+    made = [told(name, 5.0, 3, deciles) for name in "ab"]
+    (found,) = score([*made, dispatched(2.5, "a"), dispatched(8.5, "b")])
     assert [one.observed for one in found.calibration] == [0, 0, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 1]
     assert found.within_p90 == 1.0
 
@@ -97,15 +74,8 @@ def test_no_estimates_no_scores() -> None:
 def test_two_sided_coverage_and_close_estimates_by_platform() -> None:
     """Within 1 and 10 minutes, between P10 and P90, by either end; without intervals, none."""
     deciles = tuple(100.0 * n for n in range(1, 10))
-    entries = [
-        told(0.0, "a", 500.0, 3, deciles),
-        told(0.0, "b", 500.0, 3, deciles),
-        told(0.0, "c", 500.0, 3, deciles),
-        told(0.0, "d", 1000.0, 3),
-        dispatched(50.0, "a"),
-        dispatched(450.0, "b"),
-        dispatched(1200.0, "c"),
-    ]
+    entries = [*(told(name, 500.0, 3, deciles) for name in "abc"), told("d", 1000.0, 3)]
+    entries += [dispatched(50.0, "a"), dispatched(450.0, "b"), dispatched(1200.0, "c")]
     other = Job(id="d", service_time=1.0, platform=Platform("arm64"))
     entries.append(Entry(JobsSubmitted(1001.0, ()), [StartJob(other, 1, "b", 0)], 1))
     (found,) = score(entries)

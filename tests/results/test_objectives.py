@@ -18,19 +18,14 @@ from farm.results.table.records import RunRecords
 
 def records(*waits: float, service: float = 10.0) -> RunRecords:
     """Return jobs that arrived at 0 and waited this long; infinite: never dispatched."""
-    ends = [
-        EndJob(
-            Job(id=str(n), service_time=service),
-            "succeeded" if math.isfinite(wait) else "cancelled",
-            1,
-            0.0,
-            wait + service if math.isfinite(wait) else 99.0,
-            started_at=wait if math.isfinite(wait) else None,
-            cause=Cause.FINISHED if math.isfinite(wait) else Cause.UNRUNNABLE,
-        )
-        for n, wait in enumerate(waits)
-    ]
-    return RunRecords.of(ends)
+
+    def end(job: Job, wait: float) -> EndJob:
+        if math.isfinite(wait):
+            return EndJob(job, "succeeded", 1, 0.0, wait + service, started_at=wait)
+        return EndJob(job, "cancelled", 1, 0.0, 99.0, cause=Cause.UNRUNNABLE)
+
+    jobs = (Job(id=str(n), service_time=service) for n in range(len(waits)))
+    return RunRecords.of(list(map(end, jobs, waits)))
 
 
 def test_terms_are_read() -> None:

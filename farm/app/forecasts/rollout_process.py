@@ -55,24 +55,15 @@ class Roller:
                 self._run_times.load(request.statistics)
         certain = self._name == "oracle"
         fork = Fork(
-            snapshot=request.snapshot,
-            pools=tuple(pool_specs(self._scenario)),
-            rules=make_rules(self._scenario),
-            run_times=self._run_times,
-            algorithms=algorithms_of(self._scenario),
-            truthful=certain,
-            recent=request.recent,
-        )
+            snapshot=request.snapshot, pools=tuple(pool_specs(self._scenario)),
+            rules=make_rules(self._scenario), run_times=self._run_times, truthful=certain,
+            algorithms=algorithms_of(self._scenario), recent=request.recent,
+        )  # fmt: skip
         # a deterministic rollout is like any other
         count = 1 if certain and fork.later is None else request.rollouts
         seed = self._scenario.seed
         found = rollouts(
-            lambda: fork,
-            count=count,
-            seed=seed,
-            jobs=request.jobs,
-            processes=1,
-            events=MOST_EVENTS,
+            lambda: fork, count=count, seed=seed, jobs=request.jobs, processes=1, events=MOST_EVENTS
         )
         made = forecasts_of(found, overtaken=fork.later is not None)
         return Reply(forecasts=tuple(made), rollouts=len(found.dispatch_at))

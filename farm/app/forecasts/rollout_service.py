@@ -344,14 +344,9 @@ class RolloutService:
 def only_queues(rules: SchedulingRules, pools: Sequence[PoolSpec]) -> bool:
     """Return whether a farm is plain queues on fixed pools, which the fast method plays."""
     plain = rules.path is None and not rules.by_speed and rules.heavy_light is None
-    return (plain and not rules.ends_together) and not any(
-        pool.provisioned
-        or pool.law is not None
-        or pool.uses is not None
-        or pool.lifetime is not None
-        or pool.lost_at
-        for pool in pools
-    )
+    none = (None, None, None)
+    more = (p.provisioned or p.lost_at or (p.law, p.uses, p.lifetime) != none for p in pools)
+    return plain and not rules.ends_together and not any(more)
 
 
 class AffordableRollouts:

@@ -83,9 +83,7 @@ class WhatIf(msgspec.Struct, frozen=True, omit_defaults=True):
         futures = [[one.now, one.then] if one.then else [one.now] for one in self.platforms]
         start = [all(wait[MEAN_WAIT] is not None for wait in waits) for waits in futures]
         never = [
-            one.platform
-            for one, is_known in zip(self.platforms, start, strict=True)
-            if not is_known
+            one.platform for one, known in zip(self.platforms, start, strict=True) if not known
         ]
         without = f"some jobs of {', '.join(never)} never start"
         if not any(start):
@@ -100,10 +98,8 @@ class WhatIf(msgspec.Struct, frozen=True, omit_defaults=True):
         if len(both) == 1:
             said += f"another {means[0]} on average; {last}{lasts[0]}"
         else:
-            said = (
-                f"with {' '.join(self.changes)} {said}{means[1]} on average instead of {means[0]}"
-            )
-            said += f"; {last}{lasts[1]} instead of {lasts[0]}"
+            said = f"with {' '.join(self.changes)} {said}{means[1]} on average instead of "
+            said += f"{means[0]}; {last}{lasts[1]} instead of {lasts[0]}"
         hidden = all(one.verdict for one in self.platforms)
         said += f", which is {NOT_DISTINGUISHABLE}" if hidden else ""
         return f"{said}; {without}" if never else said
@@ -164,28 +160,18 @@ def what_if(
     for place, job in enumerate(jobs):
         places[platform_of[job]].append(place)
     slowest = np.lexsort((-waits[0].p90, -waits[0].p50))[: limit or None].tolist()
+    platforms = []
+    for name, theirs in places.items():
+        found = _judged(twin, MEAN_WAIT, [one.together(theirs) for one in waits])
+        platforms.append(PlatformForecast(name, len(theirs), *found))
+    told = []
+    for place in slowest:
+        found = _judged(twin, MEAN, [one.of(place) for one in waits])
+        told.append(JobForecast(jobs[place], platform_of[jobs[place]], *found))
+    errors = None if twin is None else twin.model_dump()
+    arriving = _arriving(image, scenarios, arrivals)
     return WhatIf(
-        at_s=futures[0].at,
-        rollouts=count,
-        changes=tuple(changes),
-        arrivals=_arriving(image, scenarios, arrivals),
-        platforms=tuple(
-            PlatformForecast(
-                name,
-                len(theirs),
-                *_judged(twin, MEAN_WAIT, [one.together(theirs) for one in waits]),
-            )
-            for name, theirs in places.items()
-        ),
-        jobs=tuple(
-            JobForecast(
-                jobs[place],
-                platform_of[jobs[place]],
-                *_judged(twin, MEAN, [one.of(place) for one in waits]),
-            )
-            for place in slowest
-        ),
-        twin=None if twin is None else twin.model_dump(),
+        futures[0].at, count, tuple(changes), arriving, tuple(platforms), tuple(told), errors
     )
 
 
@@ -263,16 +249,13 @@ def _fork_of(image: FarmImage, before: Scenario, after: Scenario, *, arrivals: b
         except StateError as error:
             raise StateError(f"snapshot: statistics: {error}") from None
     return Fork(
-        snapshot=image.snapshot,
-        pools=tuple(pool_specs(after)),
-        rules=make_rules(after),
-        run_times=run_times,
-        algorithms=algorithms_of(after),
+        snapshot=image.snapshot, pools=tuple(pool_specs(after)), rules=make_rules(after),
+        run_times=run_times, algorithms=algorithms_of(after),
         rekey=after.scheduling != before.scheduling,
         load=partial(_load_of, after) if arrivals else None,
         recent=image.recent if arrivals is None and waiting <= MOST_WITH_ARRIVALS else None,
         truthful=name == "oracle",
-    )
+    )  # fmt: skip
 
 
 def _load_of(scenario: Scenario, seed: int) -> Arrivals:

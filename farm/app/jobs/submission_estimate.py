@@ -42,11 +42,9 @@ class SubmissionEstimate(msgspec.Struct, frozen=True, kw_only=True):
         if self.dispatch_in_s is None or self.completion_in_s is None:
             return f"{self.job} waits: {self.why}; {runs}"
         sooner = ", sooner if more builders come" if self.may_grow else ""
-        by = (
-            ""
-            if self.estimated_by is None
-            else f", by {method_in_words(self.estimated_by, self.rollouts)}"
-        )
+        method, by = self.estimated_by, ""
+        if method is not None:
+            by = f", by {method_in_words(method, self.rollouts)}"
         return (
             f"{self.job} will be dispatched in about {format_roughly(self.dispatch_in_s)} "
             f"({many(self.ahead, 'job')} before it{by}{sooner}); {runs}, "
@@ -68,16 +66,11 @@ def estimate_of(client: FarmClient, job_id: str) -> SubmissionEstimate | None:
     waits = found.ahead is not None
     start = found.dispatch_in_time if waits else 0.0
     return SubmissionEstimate(
-        job=job_id,
-        dispatch_in_s=start,
-        run_time_s=found.estimated_time,
+        job=job_id, dispatch_in_s=start, run_time_s=found.estimated_time,
         completion_in_s=None if start is None else start + found.estimated_time,
-        ahead=found.ahead,
-        may_grow=found.may_grow,
-        estimated_by=found.method if waits else None,
-        rollouts=found.rollouts,
-        why=found.why,
-    )
+        ahead=found.ahead, may_grow=found.may_grow, estimated_by=found.method if waits else None,
+        rollouts=found.rollouts, why=found.why,
+    )  # fmt: skip
 
 
 def with_provisioner(client: FarmClient, job_id: str, answer: Answer) -> Answer:

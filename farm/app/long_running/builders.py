@@ -66,18 +66,10 @@ def _rows(client: FarmClient) -> list[dict[str, Any]]:
 def _row(name: str, record: BuilderRecord) -> dict[str, object]:
     builder = record.builder
     return {
-        "builder": name,
-        "pool": builder.pool,
-        "state": record.condition,
-        "busy": record.busy,
-        "slots": builder.slots,
-        "used": record.used,
-        "uses": builder.uses,
-        "speed": builder.speed,
-        "joined_at_s": record.joined_at,
-        "failures": record.failures,
-        "remark": _remark(record),
-    }
+        "builder": name, "pool": builder.pool, "state": record.condition, "busy": record.busy,
+        "slots": builder.slots, "used": record.used, "uses": builder.uses, "speed": builder.speed,
+        "joined_at_s": record.joined_at, "failures": record.failures, "remark": _remark(record),
+    }  # fmt: skip
 
 
 def _remark(record: BuilderRecord) -> str:
@@ -88,9 +80,7 @@ def _remark(record: BuilderRecord) -> str:
         return f"taken out after {record.failures} failures in a row (use farm drain --undo)"
     if record.retiring and not record.retired:
         return "runs its last jobs" if record.used_up else "retires when empty"
-    if record.failures:
-        return f"{record.failures} failures in a row"
-    return ""
+    return f"{record.failures} failures in a row" if record.failures else ""
 
 
 def drain(

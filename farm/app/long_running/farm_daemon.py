@@ -131,17 +131,12 @@ class FarmKeeper:
         self._drained: set[str] = set()
         self._wakeups = Wakeups(self._on_request)
         self._prefix = from_environment().prefix
-        self._place = PlaceFile(
-            folder,
-            FarmPlace(
-                pid=os.getpid(),
-                began=began_at(os.getpid()),
-                redis_url="",
-                prefix=self._prefix,
-                scenario=str(self._resolved),
-                speed=scenario.live.speed,
-            ),
-        )
+        pid, speed = os.getpid(), scenario.live.speed
+        place = FarmPlace(
+            pid=pid, began=began_at(pid), redis_url="", prefix=self._prefix,
+            scenario=str(self._resolved), speed=speed,
+        )  # fmt: skip
+        self._place = PlaceFile(folder, place)
 
     def run(self) -> None:
         """Bring the farm up, keep it up until asked to end it, and end it."""

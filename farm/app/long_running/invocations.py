@@ -102,13 +102,9 @@ def invocations_of(
 
 
 def _look(
-    platform: str,
-    tree: FairShareQueue,
-    node: InvocationView,
-    show: Filter,
-    limit: int | None,
+    platform: str, tree: FairShareQueue, node: InvocationView, show: Filter, limit: int | None,
     at: float,
-) -> Invocations:
+) -> Invocations:  # fmt: skip
     listing, path = tree.listing, node.path
     executing = () if show == "queued" else listing.running_in(path)
     idle = listing.idle_in(path) if show == "all" else ()
@@ -132,25 +128,13 @@ def _queued(tree: FairShareQueue, path: Path, at: float) -> Iterator[QueuedJob]:
     for state in tree.in_order():
         for member in (state, *state.followers):
             if member.path[: len(path)] == path:
-                yield QueuedJob(
-                    member.job.id,
-                    member.path,
-                    member.job.priority,
-                    member.estimated_time,
-                    at - member.submitted_at,
-                )
+                job, waited = member.job, at - member.submitted_at
+                yield QueuedJob(job.id, member.path, job.priority, member.estimated_time, waited)
 
 
 def _executing(state: JobState, at: float) -> ExecutingJob:
     leader, job = state.leader or state, state.job
     slot, began_at = leader.slot, leader.began_at
     builder, number = ("", 0) if slot is None else (slot.builder.builder.id, slot.number)
-    return ExecutingJob(
-        job.id,
-        state.path,
-        builder,
-        number,
-        job.priority,
-        state.estimated_time,
-        0.0 if began_at is None else at - began_at,
-    )
+    expected, ran = state.estimated_time, 0.0 if began_at is None else at - began_at
+    return ExecutingJob(job.id, state.path, builder, number, job.priority, expected, ran)

@@ -144,20 +144,14 @@ def _pools(view: FarmView) -> list[dict[str, Any]]:
 
 
 def _builder(one: BuilderView, index: int) -> BuilderRecord:
+    builder = Builder(
+        id=one.name, pool=_pool_name(one.processors, one.virtualized, one.slots), index=index,
+        processors=one.processors, virtualized=one.virtualized, slots=one.slots,
+    )  # fmt: skip
     return BuilderRecord(
-        builder=Builder(
-            id=one.name,
-            pool=_pool_name(one.processors, one.virtualized, one.slots),
-            index=index,
-            processors=one.processors,
-            virtualized=one.virtualized,
-            slots=one.slots,
-        ),
-        condition="idle" if one.usable else "draining",
-        joined_at=0.0,
-        active_at=0.0,
-        draining=not one.usable,
-    )
+        builder=builder, condition="idle" if one.usable else "draining", joined_at=0.0,
+        active_at=0.0, draining=not one.usable,
+    )  # fmt: skip
 
 
 def _pool_name(processors: tuple[str, ...], virtualized: bool, slots: int) -> str:
@@ -167,24 +161,13 @@ def _pool_name(processors: tuple[str, ...], virtualized: bool, slots: int) -> st
 
 
 def _job(job: JobView) -> Job:
-    return Job(
-        id=job.name,
-        service_time=job.duration_s or 0.0,
-        platform=job.platform,
-        declared_time=job.duration_s or 0.0,
-        score=job.score,
-    )
+    time, of = job.duration_s or 0.0, job.platform
+    return Job(id=job.name, service_time=time, platform=of, declared_time=time, score=job.score)
 
 
 def _waiting(job: JobView, place: int) -> JobRecord:
-    return JobRecord(
-        job=_job(job),
-        serial=job.id,
-        key=(0, place, job.id),
-        submitted_at=0.0,
-        estimated_time=job.duration_s or 0.0,
-        status=JobStatus.WAITING,
-    )
+    time, key = job.duration_s or 0.0, (0, place, job.id)
+    return JobRecord(_job(job), job.id, key, 0.0, time, status=JobStatus.WAITING)
 
 
 def _running(view: FarmView) -> list[JobRecord]:
@@ -201,19 +184,11 @@ def _running(view: FarmView) -> list[JobRecord]:
         since = -(job.elapsed_s or 0.0)
         found.append(
             JobRecord(
-                job=_job(job),
-                serial=job.id,
-                key=(0, -1, job.id),
-                submitted_at=since,
-                estimated_time=job.duration_s or 0.0,
-                status=JobStatus(job.status),
-                attempts=1,
-                builder=job.builder,
-                slot=slot,
-                dispatched_at=since,
-                started_at=since,
+                job=_job(job), serial=job.id, key=(0, -1, job.id), submitted_at=since,
+                estimated_time=job.duration_s or 0.0, status=JobStatus(job.status), attempts=1,
+                builder=job.builder, slot=slot, dispatched_at=since, started_at=since,
             )
-        )
+        )  # fmt: skip
     return found
 
 

@@ -156,12 +156,8 @@ def _write_block_by_block(run: Run, place: Place, take: Callable[[Path], None], 
 
 def _make_blocks(promtool: str, text: Path, folder: Path) -> None:
     command = [promtool, "tsdb", "create-blocks-from", "openmetrics", "--quiet"]
-    done = subprocess.run(
-        [*command, f"--max-block-duration={BLOCK_OPTION}", text, folder],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command += [f"--max-block-duration={BLOCK_OPTION}", str(text), str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         message = (done.stderr or done.stdout).strip().rpartition("\n")[2] or "nothing"
         raise RunError(f"promtool cannot make blocks (exit {done.returncode}): {message}")
@@ -187,10 +183,6 @@ def _replay(run: Run, place: Place, take: Callable[[float, Readings], None]) -> 
     with closing(run.entries()) as entries:
         played, recorded = tee(entries)
         replay(
-            scheduler_like(run),
-            history(played),
-            place.interval,
-            take,
-            desired=desired,
+            scheduler_like(run), history(played), place.interval, take, desired=desired,
             observe=lambda _, commands: same.check(next(recorded), commands),
-        )
+        )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -16,10 +16,9 @@ from farm.core.events import JobsSubmitted
 from farm.core.scheduler import Scheduler
 from farm.live.store.log_drain import position_in
 from farm.results.audit.auditor import Auditor
-from farm.results.audit.counts import missing
 from farm.results.log.reader import Entry
 from farm.results.log.replay import Comparison, replay
-from farm.results.run_directory import EVENTS, Run, load_run
+from farm.results.run_directory import EVENTS, JOBS, SUMMARY, Run, load_run
 from farm.sim.simulation import no_garbage_collection
 
 
@@ -55,11 +54,35 @@ def audit_run(path: Path) -> Audit:
                 wrong = f"a new scheduler decides otherwise at {difference}"
         if not wrong:
             auditor.close(expect_all_ended=run.meta.state == "finished")
-            wrong = missing(run, auditor) or cut_short(path)
+            wrong = _missing(run, auditor) or cut_short(path)
     except InvariantError as error:
         wrong = str(error)
     jobs = len(auditor.jobs)
     return Audit(events=auditor.events, jobs=jobs, wrong=wrong, not_replayed=not_replayed)
+
+
+def _missing(run: Run, auditor: Auditor) -> str:
+    """Return how the log, which the auditor has seen, and the other files differ; empty: not."""
+    if not auditor.events:
+        return f"{EVENTS} has no events"
+    if run.state == "running":
+        return ""
+    logged = {name: told.outcome or "lost" for name, told in auditor.jobs.items()}
+    listed = dict(zip(run.jobs["job_id"].tolist(), run.jobs["outcome"].tolist(), strict=True))
+    if logged != listed:
+        one = next(n for n in logged | listed if logged.get(n) != listed.get(n))
+        ways = [found.get(one, "not there") for found in (logged, listed)]
+        return f"job {one!r} is {ways[0]} by {EVENTS}, and {ways[1]} by {JOBS}"
+    said = run.summary
+    if said.events != auditor.events:
+        return f"{EVENTS} has {auditor.events:,} events; {SUMMARY} says {said.events:,}"
+    counts = Counter[str]([*logged.values(), *["submitted"] * len(logged)])
+    for name in said.jobs.__struct_fields__:
+        count = getattr(said.jobs, name)
+        # the summary may be of a part of the run
+        if count > counts[name] or (said.run_phase is None and count != counts[name]):
+            return f"{counts[name]:,} jobs {name} by {EVENTS}; {SUMMARY} says {count:,}"
+    return ""
 
 
 def cut_short(folder: Path) -> str:

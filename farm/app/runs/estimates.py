@@ -131,14 +131,9 @@ class Estimating:
         if not self._forecasters:
             return world
         return EstimatingWorld(
-            world,
-            scheduler,
-            self._forecasters,
-            every=self._every,
-            learners=self._learners,
-            add_event=add_event,
-            pause=lambda: time.sleep(PAUSE),
-        )
+            world, scheduler, self._forecasters, every=self._every, learners=self._learners,
+            add_event=add_event, pause=lambda: time.sleep(PAUSE),
+        )  # fmt: skip
 
 
 def _forecaster(
@@ -158,15 +153,9 @@ def _forecaster(
     from farm.sim.rollouts.at_submission import RolloutForecaster  # noqa: PLC0415 - for those who ask
 
     return RolloutForecaster(
-        pool_specs(scenario),
-        make_rules(scenario),
-        run_times,
-        name,
-        algorithms=algorithms,
-        seed=scenario.seed,
-        count=words.rollouts,
-        truthful=name == "oracle",
-    )
+        pool_specs(scenario), make_rules(scenario), run_times, name, algorithms=algorithms,
+        seed=scenario.seed, count=words.rollouts, truthful=name == "oracle",
+    )  # fmt: skip
 
 
 def seeded_estimator(scenario: Scenario) -> RuntimeEstimator:

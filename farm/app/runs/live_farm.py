@@ -59,14 +59,9 @@ class LiveFarm:
         self.pools = pool_specs(scenario)
         services = self.estimating.services
         self.control = ControlPlane(
-            self.scheduler,
-            self.pools,
-            scenario,
-            long_lived=long_lived,
-            keep_ended=keep_ended,
-            rollouts=services[0] if services else None,
-            calibrations=self.estimating.calibrations,
-        )
+            self.scheduler, self.pools, scenario, long_lived=long_lived, keep_ended=keep_ended,
+            rollouts=services[0] if services else None, calibrations=self.estimating.calibrations,
+        )  # fmt: skip
         self.metering = Metering(
             self.scheduler, self.pools, scenario.live.speed, metrics, stays=long_lived
         )
@@ -75,14 +70,11 @@ class LiveFarm:
         """Return how the scenario wants the farm to be run; ``more`` says the rest."""
         live = self.scenario.live
         return LiveOptions(
-            speed=live.speed,
-            patience=Patience(silence=live.lost_after),
-            beat_interval=live.heartbeat,
-            max_waiting=live.max_waiting,
-            metrics_address=self._place.address,
-            metrics_targets=str(self._place.targets or ""),
+            speed=live.speed, patience=Patience(silence=live.lost_after),
+            beat_interval=live.heartbeat, max_waiting=live.max_waiting,
+            metrics_address=self._place.address, metrics_targets=str(self._place.targets or ""),
             **more,
-        )
+        )  # fmt: skip
 
     def play(
         self,
@@ -108,20 +100,12 @@ class LiveFarm:
                     service.start()
             if self.metering.url is not None:
                 log.info("metrics at %s", self.metering.url)
-            return run_live(
-                self.scheduler,
-                self.pools,
-                load,
-                options,
-                Watchers(
-                    observe=together([*observers, self.control.observe, *self.metering.observers]),
-                    progress=self.metering.progress(show),
-                    on_up=up,
-                    on_tick=on_tick,
-                    meter=None if metrics is None else metrics.series,
-                    around=self._around,
-                ),
-            )
+            watchers = Watchers(
+                observe=together([*observers, self.control.observe, *self.metering.observers]),
+                progress=self.metering.progress(show), on_up=up, on_tick=on_tick,
+                meter=None if metrics is None else metrics.series, around=self._around,
+            )  # fmt: skip
+            return run_live(self.scheduler, self.pools, load, options, watchers)
 
     def _around(self, world: LiveWorld) -> World:
         """Let submissions be followed by estimates when there is time."""

@@ -37,9 +37,7 @@ def more_builders(run: FinishedRun) -> MoreBuilders | None:
         def wait(more: int) -> float | None:
             return _wait(scenario, pool, shortage.platform, more)
 
-        if before is None or wait(0) != before:
-            return None
-        return _fewest(wait, pool, before)
+        return None if before is None or wait(0) != before else _fewest(wait, pool, before)
     except FarmError:  # its trace is gone, its functions cannot be imported, …
         return None
 

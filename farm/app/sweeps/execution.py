@@ -103,9 +103,7 @@ def _held(load: _Load) -> Several | list[Workload] | None:
     if len(load.seeds) > 1:
         return build_several(load.scenario, load.seeds)
     made = build_workload(load.scenario.model_copy(update={"seed": load.seeds[0]}))
-    if isinstance(made.jobs, JobColumns) and made.jobs.hold(MOST_HELD):
-        return [made]
-    return None
+    return [made] if isinstance(made.jobs, JobColumns) and made.jobs.hold(MOST_HELD) else None
 
 
 def _together(runs: Sequence[SeededRun]) -> list[list[int]]:

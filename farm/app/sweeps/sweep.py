@@ -167,13 +167,8 @@ def play_sweep(
         settings: found[place * replications : (place + 1) * replications]
         for place, settings in enumerate(grid.scenarios)
     }
-    played = Played(
-        scenario=grid.base.name,
-        axes=grid.axes,
-        seeds=seeds,
-        summaries=summaries,
-        twin=grid.base.twin,
-    )
+    base = grid.base
+    played = Played(base.name, grid.axes, seeds, summaries, base.twin)
     result = SweepResult(judge(played, chosen, relevant), played)
     if folder is not None:
         result.save(folder)

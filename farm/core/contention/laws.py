@@ -112,12 +112,9 @@ class ContentionLaw(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def load_of(self, jobs: Collection[Job]) -> Load:
         """Return the load of jobs that run on one builder under this law."""
-        return Load(
-            len(jobs),
-            sum(job.heavy for job in jobs),
-            sum(job.memory_heavy for job in jobs),
-            sum(self.threads_of(job.threads, heavy=job.heavy) for job in jobs),
-        )
+        heavy, on_bus = sum(job.heavy for job in jobs), sum(job.memory_heavy for job in jobs)
+        threads = sum(self.threads_of(job.threads, heavy=job.heavy) for job in jobs)
+        return Load(len(jobs), heavy, on_bus, threads)
 
 
 #: page 16 of the thesis: 1, 1, 1.4, 1.8, 2.2, continued linearly

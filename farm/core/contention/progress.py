@@ -13,7 +13,7 @@ from bisect import bisect_left, insort
 from collections.abc import Hashable
 from itertools import islice
 from operator import itemgetter
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -50,16 +50,8 @@ class Progress(Generic[Token]):
     """
 
     __slots__ = (
-        "_clock",
-        "_ends",
-        "_last_at",
-        "_law",
-        "_load",
-        "_rates",
-        "_running",
-        "_serial",
-        "_speed",
-    )
+        "_clock", "_ends", "_last_at", "_law", "_load", "_rates", "_running", "_serial", "_speed",
+    )  # fmt: skip
 
     def __init__(self, law: ContentionLaw = NO_CONTENTION, speed: float = 1.0) -> None:
         self._law = law
@@ -101,9 +93,7 @@ class Progress(Generic[Token]):
         if token in self._running:
             raise InvariantError(f"{token!r} is running on this builder already")
         if not 0 <= work < math.inf:
-            raise InvariantError(
-                f"{token!r} has {work} seconds of work: must be finite, not negative"
-            )
+            raise InvariantError(f"{token!r} has {work} seconds of work: must be finite, >= 0")
         at = self._seen(at)
         if not self._running:
             self._clock = _WorkClock(at, self._clock.rate)
@@ -165,13 +155,9 @@ class Progress(Generic[Token]):
 
     def _weigh(self, at: float, job: _Running[Token], sign: int) -> None:
         """Add the job to the load, or remove it, and adjust the clock's rate."""
-        load = self._load
-        self._load = Load(
-            load.jobs + sign,
-            load.heavy + sign * job.heavy,
-            load.memory_heavy + sign * job.memory_heavy,
-            load.threads + sign * job.threads,
-        )
+        load, memory_heavy = self._load, sign * job.memory_heavy
+        heavy, threads = load.heavy + sign * job.heavy, load.threads + sign * job.threads
+        self._load = Load(load.jobs + sign, heavy, load.memory_heavy + memory_heavy, threads)
         rate = self._rate_under(self._load)
         if rate != self._clock.rate:
             self._clock = _WorkClock(at, rate, self._clock.read(at))
@@ -183,15 +169,12 @@ class Progress(Generic[Token]):
         return rate
 
 
-class _WorkClock:
+class _WorkClock(NamedTuple):
     """The work that each job on the builder has done since some instant, at the current rate."""
 
-    __slots__ = ("at", "rate", "work")
-
-    def __init__(self, at: float, rate: float, work: float = 0.0) -> None:
-        self.at = at
-        self.rate = rate
-        self.work = work
+    at: float
+    rate: float
+    work: float = 0.0
 
     def read(self, at: float) -> float:
         return self.work + (at - self.at) * self.rate

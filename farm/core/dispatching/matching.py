@@ -121,14 +121,8 @@ class Matching:
     """
 
     __slots__ = (
-        "_by_speed",
-        "_heavy_first",
-        "_make_queue",
-        "_ranking",
-        "by_weight",
-        "groups",
-        "lanes",
-    )
+        "_by_speed", "_heavy_first", "_make_queue", "_ranking", "by_weight", "groups", "lanes",
+    )  # fmt: skip
 
     def __init__(
         self,

@@ -128,24 +128,15 @@ class JobBook:
         source = served_by or state
         slot = source.slot
         builder = None if slot is None else slot.builder.builder
+        name, pool = (None, None) if builder is None else (builder.id, builder.pool)
+        number = None if slot is None else slot.number
+        served = None if served_by is None else served_by.job.id
         self.out.append(
             EndJob(
-                job,
-                outcome,
-                source.attempts,
-                state.submitted_at,
-                at,
-                source.dispatched_at,
-                source.started_at,
-                None if builder is None else builder.id,
-                None if slot is None else slot.number,
-                reason,
-                state.estimated_time,
-                None if served_by is None else served_by.job.id,
-                cause,
-                None if builder is None else builder.pool,
+                job, outcome, source.attempts, state.submitted_at, at, source.dispatched_at,
+                source.started_at, name, number, reason, state.estimated_time, served, cause, pool,
             )
-        )
+        )  # fmt: skip
 
     def forget(self, state: JobState) -> None:
         """Remove a job from the book without ending it."""

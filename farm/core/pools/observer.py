@@ -43,20 +43,13 @@ class PoolObserver:
                     draining_jobs += state.busy - cleaned
         never_taking = broken - draining - pool.stopping
         snapshot = PoolSnapshot(
-            pool=spec.name,
-            at=at,
-            starts=spec.starts,
-            slots=spec.slots,
-            idle=pool.idle_builders + never_taking,
-            busy=pool.accepting - pool.idle_builders,
-            booting=len(pool.requested),
-            draining=draining,
-            stopping=pool.stopping,
-            waiting_jobs=sum(lane.waiting for lane in lanes),
+            pool=spec.name, at=at, starts=spec.starts, slots=spec.slots,
+            idle=pool.idle_builders + never_taking, busy=pool.accepting - pool.idle_builders,
+            booting=len(pool.requested), draining=draining, stopping=pool.stopping,
+            waiting_jobs=sum(lane.waiting for lane in lanes), draining_jobs=draining_jobs,
             running_jobs=pool.busy_slots - pool.cleaning_slots - draining_jobs,
-            draining_jobs=draining_jobs,
             cleaning_slots=cleaning,
-        )
+        )  # fmt: skip
         return self._closer(snapshot, lanes, at) if self._closely else snapshot
 
     def _closer(self, snapshot: PoolSnapshot, lanes: list[Lane], at: float) -> PoolSnapshot:
@@ -76,9 +69,7 @@ class PoolObserver:
                 expected = scheduler.estimator.estimate(state.job, slot.builder.builder)
                 left = max(0.0, began_at + expected - at)
                 next_slot_time = left if next_slot_time is None else min(next_slot_time, left)
+        wait = at - oldest_at
         return msgspec.structs.replace(
-            snapshot,
-            waiting_work=work,
-            oldest_wait_time=at - oldest_at,
-            next_slot_time=next_slot_time,
+            snapshot, waiting_work=work, oldest_wait_time=wait, next_slot_time=next_slot_time
         )

@@ -93,11 +93,8 @@ class UpdatableHeap(Generic[Item]):
     def copy(self) -> UpdatableHeap[Item]:
         """Return another heap with the same items under the same keys."""
         copy: UpdatableHeap[Item] = UpdatableHeap()
-        copy._entries, copy._live, copy._puts = (
-            self._entries.copy(),
-            self._live.copy(),
-            self._puts,
-        )
+        copy._entries, copy._live = self._entries.copy(), self._live.copy()
+        copy._puts = self._puts
         return copy
 
     def walk(self) -> Iterator[tuple[Any, Item]]:

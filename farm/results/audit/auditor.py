@@ -100,9 +100,8 @@ class AuditedBuilder(msgspec.Struct):
         return fnmatchcase(self.builder.id, pattern)
 
     def occupants(self) -> Iterator[Occupant]:
-        """Yield the holders of its slots, by slot number."""
-        for _, occupant in sorted(self.slots.items()):
-            yield occupant
+        """Return the holders of its slots, by slot number."""
+        return (occupant for _, occupant in sorted(self.slots.items()))
 
     def free(self, slot: int, *, to_be_cleaned: bool) -> None:
         """Remove a job from its slot."""
@@ -124,9 +123,7 @@ class AuditedBuilder(msgspec.Struct):
             return f"which has no slot {slot}"
         if slot in self.slots:
             return f"whose slot {slot} holds {self.slots[slot].job!r}"
-        if slot in self.cleaning:
-            return f"whose slot {slot} is being cleaned"
-        return None
+        return f"whose slot {slot} is being cleaned" if slot in self.cleaning else None
 
 
 class Auditor:
@@ -343,12 +340,9 @@ class Auditor:
             and event.job == (end.served_by or end.job.id)
         ):
             return "success; no builder reported it"
-        instants = [
-            at for at in (end.dispatched_at, end.started_at, end.finished_at) if at is not None
-        ]
-        if instants != sorted(instants):
-            return f"instants out of order: {instants}"
-        return None
+        every = (end.dispatched_at, end.started_at, end.finished_at)
+        instants = [at for at in every if at is not None]
+        return f"instants out of order: {instants}" if instants != sorted(instants) else None
 
     def _serves_others(self, job: AuditedJob) -> bool:
         action = job.job.action

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -172,19 +171,14 @@ def choices_of_sweep(sweep: Sweep, metric: Metric = MEAN_WAIT) -> Iterator[Choic
     costs = {tuple(row.settings.values()): row for row in sweep.rows if row.metric == COST}
     waits = [row for row in sweep.rows if row.metric == metric.name and row.mean is not None]
     bases = [row for row in waits if row.baseline is None]
+    of_cost = metric.name == COST
     for row in [*bases[:1], *(one for one in waits if one is not bases[0])] if bases else ():
         cost, first = costs[tuple(row.settings.values())], costs[tuple(bases[0].settings.values())]
         apart = abs((cost.mean or 0.0) - (first.mean or 0.0))
         differs = apart > sweep.relevant * abs(first.mean or 0.0) and cost.verdict != "noise"
-        yield Choice(
-            setting_name(row.settings, sweep.scenario),
-            row.mean or 0.0,
-            *ends_of(row.interval),
-            _worth(row.verdict or "", metric),
-            0.0 if metric.name == COST else cost.mean or 0.0,
-            differs and metric.name != COST,
-            metric,
-        )
+        name, worth = setting_name(row.settings, sweep.scenario), _worth(row.verdict or "", metric)
+        spent, ends = 0.0 if of_cost else cost.mean or 0.0, ends_of(row.interval)
+        yield Choice(name, row.mean or 0.0, *ends, worth, spent, differs and not of_cost, metric)
 
 
 def _worth(verdict: str, metric: Metric) -> str:
@@ -201,13 +195,9 @@ def setting_name(settings: dict[str, str], otherwise: str = "") -> str:
 
 def headings(axes: Iterable[str]) -> list[str]:
     """Return the last part of each key, or all of it where two keys end alike."""
-    ends = Counter(axis.rpartition(".")[2] for axis in axes)
-    return [
-        end
-        if ends[end := axis.rpartition(".")[2]] == 1
-        else axis.removeprefix("pools.").replace(".", " ")
-        for axis in axes
-    ]
+    lasts = [axis.rpartition(".")[2] for axis in axes]
+    whole = (axis.removeprefix("pools.").replace(".", " ") for axis in axes)
+    return [end if lasts.count(end) == 1 else one for end, one in zip(lasts, whole, strict=True)]
 
 
 def _value_name(heading: str, value: str) -> str:
@@ -273,11 +263,8 @@ def choices_of_comparison(comparison: Comparison) -> Iterator[Choice]:
             yield Choice(pair.base, wait.base, None, None, "", cost.base or 0.0, False)
         if wait.other is None:
             continue
-        low, high = (
-            (None, None)
-            if wait.interval is None
-            else (wait.base + wait.interval.low, wait.base + wait.interval.high)
-        )
+        base = wait.base
+        low, high = (None if end is None else base + end for end in ends_of(wait.interval))
         if wait.verdict == "same":
             low = high = wait.other
         yield Choice(

@@ -67,7 +67,7 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
 
 
-class Played(msgspec.Struct, frozen=True, kw_only=True):
+class Played(msgspec.Struct, frozen=True):
     """The runs of a sweep: by setting their figures, in order of the seeds."""
 
     scenario: str

@@ -257,10 +257,8 @@ def _pair(pair: PairComparison) -> RenderableType:
         (*texts(""), *numbers("base", "other", "difference", "from", "to", "verdict")),
         [_compared(metric) for metric in pair.metrics if metric.base or metric.other],
     )
-    titles = (
-        Text(f"base   {pair.base} ({pair.worlds[0]})"),
-        Text(f"other  {pair.other} ({pair.worlds[1]})"),
-    )
+    named = zip(("base   ", "other  "), (pair.base, pair.other), pair.worlds, strict=True)
+    titles = [Text(f"{which}{name} ({world})") for which, name, world in named]
     lines = (ABOUT, *_intervals(pair), *_lines(pair))
     return Group(*titles, table, *_parts(pair), *map(Text, lines))
 
@@ -298,16 +296,11 @@ def _parts(pair: PairComparison) -> list[Listing]:
 
 
 def _compared(metric: MetricComparison) -> list[str | Text]:
-    verdict = metric.verdict or ""
-    return [
-        metric.metric.replace("_", " "),
-        readable(metric.base, metric.unit),
-        readable(metric.other, metric.unit),
-        *difference_cells(
-            metric.difference, metric.relative, metric.interval, metric.unit, metric.base
-        ),
-        Text(verdict, style=STYLES.get(verdict, "")),
-    ]
+    unit, verdict, of = metric.unit, metric.verdict or "", (metric.difference, metric.relative)
+    values = [readable(one, unit) for one in (metric.base, metric.other)]
+    cells = difference_cells(*of, metric.interval, unit, metric.base)
+    said = Text(verdict, style=STYLES.get(verdict, ""))
+    return [metric.metric.replace("_", " "), *values, *cells, said]
 
 
 def _intervals(pair: PairComparison) -> list[str]:

@@ -216,12 +216,8 @@ def within_phase(events: list[TimedEvent], begin: float, end: float) -> EventSto
         for at, what, name, _ in events
         if (at < begin and what in over) or (at > end and what in early)
     }
-    kept = [
-        one
-        for one in events
-        if (one[1][:4], one[2]) not in gone
-        and not (one[1] == "worker-shutdown" and one[2] not in joined)
-    ]
+    here = (one for one in events if (one[1][:4], one[2]) not in gone)
+    kept = [one for one in here if one[1] != "worker-shutdown" or one[2] in joined]
     kept.sort(key=lambda one: (one[0], _ORDER.index(one[1])))
     return EventStore(
         _ms(end - begin), [[_ms(at - begin), what, name, *rest] for at, what, name, rest in kept]
@@ -239,12 +235,8 @@ def _apply(state: State, event: Event) -> None:
         state["pendingTasks"][subject] = {"createdTime": when}
         return
     if name == "worker-requested":
-        state["requestedWorkers"][subject] = {
-            **(rest[0] if rest else {}),
-            "requestedTime": when,
-            "runningTasks": {},
-            "resolvedTasks": {},
-        }
+        more = {"requestedTime": when, "runningTasks": {}, "resolvedTasks": {}}
+        state["requestedWorkers"][subject] = {**(rest[0] if rest else {}), **more}
         return
     if name not in _MOVES:
         raise InputError(f"datastore: event: {not_among(name, _ORDER)}")

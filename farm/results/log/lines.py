@@ -31,13 +31,9 @@ EVENTS: tuple[type[Event], ...] = get_args(Event)
 COMMANDS: tuple[type[Command], ...] = get_args(Command)
 
 FOLDED = {
-    "finished_at": "at",
-    "job.id": "job",
-    "attempts": "attempt",
-    "builder": "builder",
-    "outcome": "outcome",
-    "reason": "reason",
-}
+    "finished_at": "at", "job.id": "job", "attempts": "attempt",
+    "builder": "builder", "outcome": "outcome", "reason": "reason",
+}  # fmt: skip
 """What the end of a job repeats of the JobFinished that caused it: all its fields, in order."""
 
 
@@ -151,8 +147,6 @@ LINES: dict[object, Line] = {of: _line(of) for of in (*EVENTS, *COMMANDS)}
 """The line of each event and command; of an end that no event caused, if it is not CANCELLED."""
 CANCELLED = Line(EndJob, LINES[EndJob].parts, "job-cancelled")
 EMPTY = Line(
-    JobsSubmitted,
-    [Part("batch", int), Part("empty", bool), _IGNORED],
-    log_name(JobsSubmitted),
+    JobsSubmitted, [Part("batch", int), Part("empty", bool), _IGNORED], log_name(JobsSubmitted)
 )
 """A submission of no job."""

@@ -61,14 +61,8 @@ class Comparison:
         self._openings += isinstance(entry.event, FarmOpened)
         if _agrees(entry, answer, alarms=self._openings <= 1):
             return None
-        return Difference(
-            line=entry.line,
-            event=entry.event,
-            recorded=tuple(entry.commands),
-            replayed=tuple(answer),
-            recorded_ignored=entry.ignored,
-            replayed_ignored=type(answer) is Ignored,
-        )
+        found, ignored = (tuple(entry.commands), tuple(answer)), type(answer) is Ignored
+        return Difference(entry.line, entry.event, *found, entry.ignored, ignored)
 
 
 def _agrees(entry: Entry, answer: Sequence[Command], *, alarms: bool) -> bool:

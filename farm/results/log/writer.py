@@ -19,13 +19,7 @@ from farm.core.commands import Command, EndJob, Ignored, StartJob
 from farm.core.errors import InputError, RunError, file_access
 from farm.core.events import Event, JobFinished, JobsSubmitted
 from farm.core.model import Job
-from farm.results.log.lines import (
-    CANCELLED,
-    EMPTY,
-    LINES,
-    STORY,
-    JobDetail,
-)
+from farm.results.log.lines import CANCELLED, EMPTY, LINES, STORY, JobDetail
 
 
 class _Forms(dict[object, tuple[Any, str, Any]]):

@@ -50,10 +50,7 @@ def trade_off_chart(choices: Sequence[Choice]) -> list[Chart]:
         return []
     unit, scale = time_unit(max(one.wait for one in choices))
     chart = Chart(
-        "Mean wait against cost",
-        f"cost ({COST_UNIT})",
-        f"mean wait ({unit})",
-        height=3.4,
+        "Mean wait against cost", f"cost ({COST_UNIT})", f"mean wait ({unit})", height=3.4
     )
     best = set(frontier(choices))
     line = sorted((one.cost, one.wait / scale) for one in choices if one.name in best)
@@ -114,16 +111,12 @@ def sweep_charts(sweep: Sweep, metrics: Sequence[Metric]) -> list[Chart]:
     """Return for each metric the mean of every setting."""
     charts = []
     for metric in metrics:
-        dots = [
-            Dot(
-                ", ".join(row.settings.values()) or sweep.scenario,
-                row.mean,
-                *ends_of(row.interval),
-                row.verdict or ("baseline" if row.baseline is None and sweep.axes else ""),
-            )
-            for row in sweep.rows
-            if row.metric == metric.name and row.mean is not None
-        ]
+        dots = []
+        for row in sweep.rows:
+            if row.metric == metric.name and row.mean is not None:
+                name = ", ".join(row.settings.values()) or sweep.scenario
+                base = "baseline" if row.baseline is None and sweep.axes else ""
+                dots.append(Dot(name, row.mean, *ends_of(row.interval), row.verdict or base))
         if dots:
             charts.append(_dots(metric, dots))
     return charts

@@ -43,14 +43,10 @@ class RunFigures:
         self._table, self._jobs = jobs, JobsOverTime(jobs)
         self._log_lines, self._clock = log_lines, clock
         self._drawn: dict[str, Callable[[], list[Chart]]] = {
-            "queue": self._queue,
-            "builders": self._builders,
-            "utilization": self._utilization,
-            "distribution": self._distribution,
-            "slots": self._slots,
-            "invocations": self._invocations,
-            "estimates": self._estimates,
-        }
+            "queue": self._queue, "builders": self._builders, "utilization": self._utilization,
+            "distribution": self._distribution, "slots": self._slots,
+            "invocations": self._invocations, "estimates": self._estimates,
+        }  # fmt: skip
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -165,12 +161,8 @@ class RunFigures:
         jobs = self._jobs
         ids, platforms = self._table["job_id"], self._table["platform"]
         for number, platform in enumerate(np.unique(platforms)):
-            chosen = [
-                (row, job)
-                for row, (lane,) in enumerate(rows)
-                for job in lane.jobs
-                if platforms[job] == platform
-            ]
+            every = ((row, job) for row, (lane,) in enumerate(rows) for job in lane.jobs)
+            chosen = [(row, job) for row, job in every if platforms[job] == platform]
             if not chosen:
                 continue
             lines, places = map(list, zip(*chosen, strict=True))
@@ -200,11 +192,10 @@ class RunFigures:
         chart.axes.grid(visible=False)
         chart.axes.barh(range(len(most)), shares, color=COLOURS["c0"], alpha=0.45)
         waits = [readable_span(parts[name].waiting_time.mean) for name in most]
-        words = [
-            f"{readable_percent(share / 100)}, mean wait {wait}"
-            for share, wait in zip(shares, waits, strict=True)
-        ]
-        for place, text in enumerate(words):  # over the bars, however long
+        for place, (share, wait) in enumerate(zip(shares, waits, strict=True)):
+            text = (
+                f"{readable_percent(share / 100)}, mean wait {wait}"  # over the bars, however long
+            )
             chart.axes.annotate(text, (0, place), (4, 0), textcoords="offset points", va="center")
         chart.axes.set_yticks(range(len(most)), [label(name, 22) for name in most])
         chart.axes.invert_yaxis()

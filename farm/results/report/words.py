@@ -7,12 +7,7 @@ from collections.abc import Iterator
 from farm.results.comparison.comparison import Comparison
 from farm.results.comparison.sweep import Sweep
 from farm.results.comparison.tables import remarks
-from farm.results.formatting import (
-    readable_percent,
-    readable_ratio,
-    readable_span,
-    sentence,
-)
+from farm.results.formatting import readable_percent, readable_ratio, readable_span, sentence
 from farm.results.summary.summary import Summary
 from farm.scenario import TwinErrors
 from farm.units import many

@@ -133,14 +133,11 @@ class Costs:
         platforms, invocations = len(jobs.platform.values), len(names)
         code = ((pool + 1) * platforms + jobs.platform.numbers[rows]) * invocations + invocation
         number, found = in_order_of_appearance(code)
-        return number, [
-            (
-                pools[one // (platforms * invocations)],
-                jobs.platform.values[one // invocations % platforms],
-                names[one % invocations],
-            )
-            for one in found.tolist()
-        ]
+        parts = (
+            (*divmod(rest, platforms), name)
+            for rest, name in (divmod(one, invocations) for one in found.tolist())
+        )
+        return number, [(pools[p], jobs.platform.values[q], names[n]) for p, q, n in parts]
 
     def _pay(self, runs: Runs, window: Window, bills: Mapping[str, Bill]) -> None:
         builders = runs.records.builders
@@ -189,13 +186,7 @@ def _idle_share(busy: float, slot_time: float) -> float | None:
 class Parts:
     """Builds the parts of a summary from the jobs that count."""
 
-    def __init__(
-        self,
-        jobs: Jobs,
-        lost: Jobs,
-        costs: Costs,
-        length: float | None,
-    ) -> None:
+    def __init__(self, jobs: Jobs, lost: Jobs, costs: Costs, length: float | None) -> None:
         self._costs = costs
         self._length = length
         self._jobs = jobs
@@ -215,12 +206,12 @@ class Parts:
         found = self._by(lambda place: place[0])
         parts = {}
         for name, paid in self._costs.pools.items():
-            part = self._part(found.get(name, []))
+            part, idle = (
+                self._part(found.get(name, [])),
+                _idle_share(paid.busy_time, paid.slot_time),
+            )
             parts[name] = msgspec.structs.replace(
-                part,
-                cost=paid.cost,
-                idle_share=_idle_share(paid.busy_time, paid.slot_time),
-                builder_time=paid.builder_time,
+                part, cost=paid.cost, idle_share=idle, builder_time=paid.builder_time
             )
         return parts
 

@@ -12,12 +12,7 @@ import numpy as np
 from farm.core.fields import json_name
 from farm.core.model import Outcome
 from farm.results.descriptive_statistics import Spread, spread_of
-from farm.results.summary.builder_time import (
-    BuilderCounts,
-    Window,
-    builder_counts,
-    builder_times,
-)
+from farm.results.summary.builder_time import BuilderCounts, Window, builder_counts, builder_times
 from farm.results.summary.costs import Bill, Costs
 from farm.results.table.columns import Numbers, in_order_of_appearance, numbered
 from farm.results.table.jobs import OUTCOMES, Jobs, invocation_of

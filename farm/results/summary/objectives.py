@@ -65,9 +65,7 @@ class Term(msgspec.Struct, frozen=True):
         """Return a value of this term's metric as readable text."""
         if not math.isfinite(value):
             return "never"
-        if self.metric == "stretch":
-            return f"{value:.3g}"
-        return format_roughly(value)
+        return f"{value:.3g}" if self.metric == "stretch" else format_roughly(value)
 
     def __str__(self) -> str:
         return f"{self.name} {'<' if self.strict else '<='} {self.show(self.limit)}"

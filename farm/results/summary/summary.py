@@ -162,33 +162,20 @@ class Measured:
         parts = Parts(counted.jobs, counted.lost, counted.costs, counted.lengths[0])
         return Summary(
             **msgspec.structs.asdict(self.figures),
-            name=info.name,
-            world=info.world,
-            engine=info.engine,
-            policy=info.policy,
+            name=info.name, world=info.world, engine=info.engine, policy=info.policy,
             recorded_waiting_time=_recorded_waits(counted.jobs, counted.lost),
-            saved_time=counted.records.saved_time(counted.jobs),
-            pools=parts.by_pool(),
-            platforms=parts.by_platform(),
-            invocations=parts.by_invocation(),
-            events=self._all.events,
-            wall_time=self._wall_time,
+            saved_time=counted.records.saved_time(counted.jobs), pools=parts.by_pool(),
+            platforms=parts.by_platform(), invocations=parts.by_invocation(),
+            events=self._all.events, wall_time=self._wall_time, quiescence=rest,
             run_phase=None if info.window == Window() else (info.window.start, info.window.end),
-            quiescence=rest,
             warnings=(*self._warnings, *(() if rest is None else rest.warnings)),
             remarks=tuple(self._remarks),
-        )
+        )  # fmt: skip
 
 
-def summarise(
-    records: RunRecords,
-    info: RunInfo,
-    wall_time: float,
-    warnings: Iterable[str] = (),
-    remarks: Iterable[str] = (),
-) -> Summary:
+def summarise(records: RunRecords, info: RunInfo, wall_time: float) -> Summary:
     """Summarise a run; it may have no jobs, no builders, or jobs that never started."""
-    return Measured(records, info, wall_time, warnings, remarks).summary
+    return Measured(records, info, wall_time).summary
 
 
 def _recorded_waits(*tables: Jobs) -> Spread | msgspec.UnsetType:

@@ -37,32 +37,24 @@ def summary_html(answer: str, summary: Summary) -> str:
 
 
 def _pools(pools: Mapping[str, Part]) -> Listing:
-    rows = (
-        (
-            name,
-            readable_count(pool.submitted),
-            readable_span(pool.waiting_time.mean),
-            readable_span(pool.waiting_time.p95),
-            readable_ratio(pool.cost),
-            readable_percent(pool.idle_share),
-        )
-        for name, pool in pools.items()
-    )
+    rows = []
+    for name, of in pools.items():
+        waits = map(readable_span, (of.waiting_time.mean, of.waiting_time.p95))
+        costs = readable_ratio(of.cost), readable_percent(of.idle_share)
+        rows.append((name, readable_count(of.submitted), *waits, *costs))
     columns = numbers("jobs", "mean wait", "p95 wait", "cost", "idle")
     return Listing((*texts("pool"), *columns), rows)
 
 
 def _events(summary: Summary) -> list[tuple[str, object]]:
     saved = (("time saved", readable_span(summary.saved_time)),) if summary.saved_time else ()
+    cost = f"{readable_ratio(summary.cost)}, {readable_percent(summary.idle_share)} of it idle"
     return [
         ("jobs", _jobs(summary)),
         ("makespan", readable_span(summary.makespan)),
         ("builders", _builders(summary)),
         ("builder time", readable_span(summary.builder_time)),
-        (
-            "cost",
-            f"{readable_ratio(summary.cost)}, {readable_percent(summary.idle_share)} of it idle",
-        ),
+        ("cost", cost),
         *saved,
         *_at_the_end(summary.quiescence),
         ("utilization", readable_percent(summary.utilization)),

@@ -79,15 +79,14 @@ class Attempts(Table):
         over_at = _over_at(jobs, dispatched)
         some = which(~np.isnan(over_at))
         row = _with(np.arange(len(jobs), dtype=np.int32)[some], void.row)
-        return cls(
-            len(row),
-            builder=Coded(
-                _with(jobs.builder.numbers[some], void.builder.numbers), jobs.builder.values
-            ),
-            row=row,
-            dispatched_at=_with(jobs.dispatched_at[some], void.dispatched_at),
-            ended_at=_with(over_at[some], void.ended_at),
-        )
+        numbers = _with(jobs.builder.numbers[some], void.builder.numbers)
+        began = _with(jobs.dispatched_at[some], void.dispatched_at)
+        columns = {
+            "row": row,
+            "dispatched_at": began,
+            "ended_at": _with(over_at[some], void.ended_at),
+        }
+        return cls(len(row), builder=Coded(numbers, jobs.builder.values), **columns)
 
 
 def _with(column: Any, more: Any) -> Any:

@@ -174,13 +174,8 @@ FIELDS = {json_name(name): name for name in PUBLIC}
 EMPTY = _table(Jobs.of(()))
 """A table of no jobs, with the types of the columns."""
 RECORDED = Known(np.zeros(0), np.zeros(0), Coded(np.arange(0), ()), Coded(np.arange(0), ()))
-TYPES = {
-    name: column.dtype
-    for name, column in _table(Jobs.of((), recorded=RECORDED, recorded_row=np.arange(0)))
-    .to_dict()
-    .items()
-    if name not in MARKED
-}
+_ALL = _table(Jobs.of((), recorded=RECORDED, recorded_row=np.arange(0))).to_dict()
+TYPES = {name: column.dtype for name, column in _ALL.items() if name not in MARKED}
 """The types of all columns that a run may have, but for fields of the user's own."""
 COLUMNS = tuple(name for name in EMPTY.columns if name not in MARKED)
 """The columns of every run, in order (docs/reference/results.md)."""

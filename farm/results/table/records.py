@@ -24,13 +24,7 @@ from farm.core.events import (
 )
 from farm.core.model import Cause, Job
 from farm.records.attempt import Happened
-from farm.results.table.builders import (
-    Attempts,
-    BuilderLives,
-    Builders,
-    BuilderSpan,
-    VoidAttempt,
-)
+from farm.results.table.builders import Attempts, BuilderLives, Builders, BuilderSpan, VoidAttempt
 from farm.results.table.columns import Coded, Numbers, coded, integers, total
 from farm.results.table.jobs import OUTCOMES, Jobs, Known
 
@@ -145,12 +139,8 @@ class RunRecords(msgspec.Struct, kw_only=True, eq=False, dict=True):
         some = ~(jobs.finished_at < start) & (jobs.arrived_at <= end)
         there = ~(builders.gone_at < start) & ~(builders.requested_at > end)
         rows = np.append(np.where(some, np.cumsum(some) - 1, -1), -1)
-        return msgspec.structs.replace(
-            self,
-            jobs=jobs.taken(some),
-            builders=builders.taken(there),
-            void=self.void.having(row=rows[self.void.row]),
-        )
+        void, here = self.void.having(row=rows[self.void.row]), builders.taken(there)
+        return msgspec.structs.replace(self, jobs=jobs.taken(some), builders=here, void=void)
 
     def saved_time(self, jobs: Jobs) -> float:
         """Return the slot time that fail-fast saved among these jobs, seconds.
@@ -215,15 +205,10 @@ class Recorder:
     def records(self, running: Mapping[str, EndJob] | None = None) -> RunRecords:
         """Return the records so far; ``running``: of a run in progress (``RunRecords.of``)."""
         return RunRecords.of(
-            [*self.ends],
-            list(self._open.values()),
-            spans=[*self._lives.spans],
-            void=[*self._void],
-            running=running,
-            estimates=self._estimates,
-            events=self._events,
-            last_at=self._last.at if self._last else 0.0,
-        )
+            [*self.ends], list(self._open.values()), spans=[*self._lives.spans],
+            void=[*self._void], running=running, estimates=self._estimates,
+            events=self._events, last_at=self._last.at if self._last else 0.0,
+        )  # fmt: skip
 
     def _submitted(self, event: JobsSubmitted) -> None:
         for job in event.jobs:
@@ -231,9 +216,8 @@ class Recorder:
 
     def _give_up(self, command: RequeueJob, at: float) -> None:
         dispatched_at = self._dispatched.pop(command.job, at)
-        self._void.append(
-            VoidAttempt(command.job, command.builder, dispatched_at, at, command.reason)
-        )
+        job, builder = command.job, command.builder
+        self._void.append(VoidAttempt(job, builder, dispatched_at, at, command.reason))
 
     def _note_estimate(self, event: EstimateMade) -> None:
         self._estimates.setdefault(event.job, event.dispatch_at)

@@ -32,10 +32,7 @@ LINES = [
     (f"{LINE % 'x'}\n{{\n{LINE % 'y'}\n", ":2: not a job"),
     (f"{LINE % 'x'}\n{LINE % 'x'}\n", ": found job id 'x' twice (jobs 1 and 2)"),
     ("", ": found no jobs"),
-    (
-        '{"service_time_s": -1, "platform": "any/virtual"}',
-        ":1: service_time_s: found -1.0; ",
-    ),
+    ('{"service_time_s": -1, "platform": "any/virtual"}', ":1: service_time_s: found -1.0; "),
     ('{"service_time_s": NaN}', ":1: not a job"),
     ('{"service_time_s": 1e999}', ":1: not a job: Number out of range"),
     ('{"service_time_s": 1, "score": 1e999}', ":1: not a job"),

@@ -79,11 +79,7 @@ def test_no_heavy_jobs_at_all() -> None:
     ("arguments", "error", "message"),
     [
         (["-o", "here.txt"], InputError, "--out: found 'here.txt'; allowed: a name that ends"),
-        (
-            ["-o", "/no/such/here.yaml"],
-            InputError,
-            "/no/such/here.yaml: cannot be written",
-        ),
+        (["-o", "/no/such/here.yaml"], InputError, "/no/such/here.yaml: cannot be written"),
         (["-o", "/etc/hosts/here.yaml"], InputError, "cannot be written: Not a directory"),
         (["-o", "/tmp/../tmp/.yaml"], InputError, "--out: found '.yaml'; allowed: a name that"),
         (["--plot", "here.jpg"], InputError, "--plot: found 'here.jpg'; allowed"),

@@ -44,6 +44,7 @@ DONE_A = JobFinished(10.0, "a", 1, "one", "succeeded")
 JOINED = (BuilderJoined(0.0, ONE), NO_COMMANDS)
 SUBMITTED = (JobsSubmitted(0.0, (A,)), NO_COMMANDS)
 DISPATCHED = (JobsSubmitted(0.0, (A,)), [StartJob(A, 1, "one", 0)])
+RUNNING = (JOINED, DISPATCHED)
 
 
 def told(*history: Any) -> Auditor:
@@ -80,8 +81,7 @@ def test_an_execution_may_outlive_the_job_that_led_it() -> None:
 def test_an_attempt_that_its_builder_lost_may_be_tried_again() -> None:
     """Requeueing after an event that voided the attempt is sound, on the same slot too."""
     told(
-        JOINED,
-        DISPATCHED,
+        *RUNNING,
         (
             AttemptLost(1.0, "a", 1, "one"),
             [RequeueJob("a", 1, "one", "unknown"), StartJob(A, 2, "one", 0)],
@@ -91,7 +91,7 @@ def test_an_attempt_that_its_builder_lost_may_be_tried_again() -> None:
 
 CONTRADICTIONS: dict[str, tuple[Any, ...]] = {
     "time went backwards": (JOINED, (JobsSubmitted(-1.0, (A,)), NO_COMMANDS)),
-    "holds 'a'": (JOINED, DISPATCHED, (JobsSubmitted(1.0, (B,)), [StartJob(B, 1, "one", 0)])),
+    "holds 'a'": (*RUNNING, (JobsSubmitted(1.0, (B,)), [StartJob(B, 1, "one", 0)])),
     "has no slot 1": (JOINED, (JobsSubmitted(0.0, (A,)), [StartJob(A, 1, "one", 1)])),
     "cannot run amd64/virtual": (
         (BuilderJoined(0.0, ARM), NO_COMMANDS),
@@ -116,37 +116,23 @@ CONTRADICTIONS: dict[str, tuple[Any, ...]] = {
     "which is not present": (JOINED, (BuilderLost(0.0, "one"), NO_COMMANDS), DISPATCHED),
     "never submitted": (JOINED, (AlarmRang(0.0), [StartJob(A, 1, "one", 0)])),
     "dispatched while not waiting": (
-        JOINED,
-        DISPATCHED,
+        *RUNNING,
         (DONE_A, [END_A]),
         (AlarmRang(11.0), [StartJob(A, 2, "one", 0)]),
     ),
     "attempt 2 follows attempt 0": (JOINED, (JobsSubmitted(0.0, (A,)), [StartJob(A, 2, "one", 0)])),
-    "ended twice": (JOINED, DISPATCHED, (DONE_A, [END_A, END_A])),
-    "neither ended nor requeued": (JOINED, DISPATCHED, (DONE_A, NO_COMMANDS)),
-    "yet it was neither": (JOINED, DISPATCHED, (BuilderLost(1.0, "one"), NO_COMMANDS)),
-    "no event voided": (
-        JOINED,
-        DISPATCHED,
-        (AlarmRang(1.0), [RequeueJob("a", 1, "one", "why not")]),
-    ),
-    "not its last": (
-        JOINED,
-        DISPATCHED,
-        (BuilderLost(1.0, "one"), [RequeueJob("a", 7, "one", "lost")]),
-    ),
+    "ended twice": (*RUNNING, (DONE_A, [END_A, END_A])),
+    "neither ended nor requeued": (*RUNNING, (DONE_A, NO_COMMANDS)),
+    "yet it was neither": (*RUNNING, (BuilderLost(1.0, "one"), NO_COMMANDS)),
+    "no event voided": (*RUNNING, (AlarmRang(1.0), [RequeueJob("a", 1, "one", "why not")])),
+    "not its last": (*RUNNING, (BuilderLost(1.0, "one"), [RequeueJob("a", 7, "one", "lost")])),
     "ended while its attempt is running": (
-        JOINED,
-        DISPATCHED,
+        *RUNNING,
         (CancelRequested(1.0, ("a",)), [EndJob(A, "cancelled", 1, 0.0, 1.0, 0.0, None, "one", 0)]),
     ),
-    "a stale report was accepted": (
-        JOINED,
-        DISPATCHED,
-        (JobStarted(1.0, "a", 2, "one"), NO_COMMANDS),
-    ),
+    "a stale report was accepted": (*RUNNING, (JobStarted(1.0, "a", 2, "one"), NO_COMMANDS)),
     "not running": (JOINED, SUBMITTED, (CancelRequested(1.0), [CancelJob("a", 1, "one")])),
-    "told to go, though": (JOINED, DISPATCHED, (AlarmRang(1.0), [RetireBuilder("one")])),
+    "told to go, though": (*RUNNING, (AlarmRang(1.0), [RetireBuilder("one")])),
     "is being cleaned": (
         (BuilderJoined(0.0, CLEAN), NO_COMMANDS),
         (JobsSubmitted(0.0, (A, B)), [StartJob(A, 1, "clean", 0)]),
@@ -165,18 +151,15 @@ CONTRADICTIONS: dict[str, tuple[Any, ...]] = {
         (CancelRequested(1.0), [EndJob(A, "succeeded", 0, 0.0, 1.0)]),
     ),
     "3 attempts; there were 1": (
-        JOINED,
-        DISPATCHED,
+        *RUNNING,
         (DONE_A, [EndJob(A, "succeeded", 3, 0.0, 10.0, 0.0, 0.0, "one", 0)]),
     ),
     "submission at 5": (
-        JOINED,
-        DISPATCHED,
+        *RUNNING,
         (DONE_A, [EndJob(A, "succeeded", 1, 5.0, 10.0, 0.0, 0.0, "one", 0)]),
     ),
     "instants out of order": (
-        JOINED,
-        DISPATCHED,
+        *RUNNING,
         (DONE_A, [EndJob(A, "succeeded", 1, 0.0, 10.0, 5.0, 4.0, "one", 0)]),
     ),
 }
@@ -200,7 +183,7 @@ def test_a_job_that_never_ends_is_found_at_the_end() -> None:
 def test_stale_events_change_nothing() -> None:
     """A late report that the scheduler ignored is no contradiction."""
     late = JobFinished(11.0, "a", 1, "one", "failed")
-    told(JOINED, DISPATCHED, (DONE_A, [END_A]), (late, IGNORED)).close()
+    told(*RUNNING, (DONE_A, [END_A]), (late, IGNORED)).close()
 
 
 def test_a_cleaned_slot_is_used_again() -> None:

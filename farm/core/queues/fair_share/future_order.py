@@ -70,9 +70,7 @@ _NOTHING: HeapPreview[Any] = HeapPreview(UpdatableHeap())
 
 def _preview(heap: UpdatableHeap[Item], *, apart: bool) -> HeapPreview[Item]:
     """Return a preview; ``apart``: one that is independent of changes of the heap."""
-    if not len(heap):
-        return _NOTHING
-    return HeapPreview(heap.copy() if apart else heap)
+    return HeapPreview(heap.copy() if apart else heap) if len(heap) else _NOTHING
 
 
 class Replay:
@@ -169,13 +167,6 @@ class Replay:
             siblings.discard(node)
             return
         head = self._head(node)
-        siblings.put(
-            node,
-            urgency(
-                head.level,
-                head.priority + node.offset,
-                shadow.executing,
-                shadow.started,
-                node.created,
-            ),
-        )
+        weighed, executing = head.priority + node.offset, shadow.executing
+        key = urgency(head.level, weighed, executing, shadow.started, node.created)
+        siblings.put(node, key)

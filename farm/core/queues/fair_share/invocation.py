@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import cmp_to_key, lru_cache
 
 import msgspec
@@ -174,63 +175,40 @@ def _own_utilization(one: Invocation, other: Invocation) -> int:
     return -1 if (one.completed, one.created) < (other.completed, other.created) else 1
 
 
+@dataclass(eq=False, slots=True)
 class Invocation:
     """A node: its own queue, its children, and the running and idle slots below it."""
 
-    __slots__ = (
-        "children",
-        "completed",
-        "created",
-        "executing",
-        "free",
-        "free_children",
-        "idle",
-        "level",
-        "offset",
-        "own_free",
-        "parent",
-        "path",
-        "priority",
-        "queue",
-        "started",
-        "waiting",
-        "waiting_children",
-    )
+    path: tuple[str, ...]
+    parent: Invocation | None
+    #: latest start and latest end of an execution; a new node starts with its creation
+    started: Instant
+    own_free: FreeSlots
+    completed: Instant = field(init=False)
+    #: running number of its creation
+    created: int = field(init=False)
+    children: dict[str, Invocation] = field(default_factory=dict)
+    queue: UpdatableHeap[Operation] = field(default_factory=UpdatableHeap)
+    #: children with waiting operations, by urgency
+    waiting_children: UpdatableHeap[Invocation] = field(default_factory=UpdatableHeap)
+    #: waiting operations
+    waiting: int = 0
+    #: level and priority of the next operation (meaningless if none waits)
+    level: int = 0
+    priority: int = 0
+    #: added to that priority among its siblings, for its weight
+    offset: int = 0
+    #: slots that execute something here, with the number of operations that each serves
+    executing: dict[Slot, int] = field(default_factory=dict)
+    #: slots whose last invocation is here and that run no job of this tree
+    idle: int = 0
+    #: those of them that wait for a job
+    free: int = 0
+    #: children with free slots, least used first
+    free_children: UpdatableHeap[Invocation] = field(default_factory=UpdatableHeap)
 
-    def __init__(
-        self,
-        path: tuple[str, ...],
-        parent: Invocation | None,
-        created: Instant,
-        own_free: FreeSlots,
-    ) -> None:
-        self.path = path
-        self.parent = parent
-        self.children: dict[str, Invocation] = {}
-        #: running number of its creation
-        self.created = created[1]
-        #: latest start and latest end of an execution; a new node starts with its creation
-        self.started = created
-        self.completed = created
-        self.queue: UpdatableHeap[Operation] = UpdatableHeap()
-        #: children with waiting operations, by urgency
-        self.waiting_children: UpdatableHeap[Invocation] = UpdatableHeap()
-        #: waiting operations
-        self.waiting = 0
-        #: level and priority of the next operation (meaningless if none waits)
-        self.level = 0
-        self.priority = 0
-        #: added to that priority among its siblings, for its weight
-        self.offset = 0
-        #: slots that execute something here, with the number of operations that each serves
-        self.executing: dict[Slot, int] = {}
-        #: slots whose last invocation is here and that run no job of this tree
-        self.idle = 0
-        #: those of them that wait for a job
-        self.free = 0
-        self.own_free = own_free
-        #: children with free slots, least used first
-        self.free_children: UpdatableHeap[Invocation] = UpdatableHeap()
+    def __post_init__(self) -> None:
+        self.completed, (_, self.created) = self.started, self.started
 
     @property
     def weighed(self) -> int:

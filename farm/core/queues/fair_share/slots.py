@@ -26,13 +26,9 @@ class SlotRecord(msgspec.Struct, eq=False):
 
     def remembered(self, slot: Slot) -> SlotMemory:
         """Return the record as plain values."""
-        return SlotMemory(
-            slot.builder.builder.id,
-            slot.number,
-            None if self.last is None else self.last.path,
-            tuple(None if since == NEVER else since for since in self.since),
-            self.free,
-        )
+        last = None if self.last is None else self.last.path
+        since = tuple(None if since == NEVER else since for since in self.since)
+        return SlotMemory(slot.builder.builder.id, slot.number, last, since, self.free)
 
 
 class SlotBook:

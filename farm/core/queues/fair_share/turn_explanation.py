@@ -85,11 +85,5 @@ def _why(node: Invocation, rivals: Sequence[Invocation], by_score: bool) -> str:
 
 
 def _party(node: Invocation) -> Party:
-    return Party(
-        name=node.path[-1],
-        executing=len(node.executing),
-        waiting=node.waiting,
-        priority=node.weighed,
-        level=node.level,
-        started_at=node.started[0],
-    )
+    name, executing, (at, _) = node.path[-1], len(node.executing), node.started
+    return Party(name, executing, node.waiting, node.weighed, node.level, at)
