@@ -137,6 +137,10 @@ def provision(
 def _settings_of_hosts(redis: str, place: MetricsPlace) -> LiveSettings:
     """Return the settings of hosts beside this process: any free port instead of its own."""
     return msgspec.structs.replace(
-        from_environment(), redis_url=redis, play="", metrics_port="",
-        metrics_address=place.address, metrics_targets=str(place.targets or ""),
-    )  # fmt: skip
+        from_environment(),
+        redis_url=redis,
+        play="",
+        metrics_port="",
+        metrics_address=place.address,
+        metrics_targets=str(place.targets or ""),
+    )

@@ -79,12 +79,16 @@ class WithFaultyObservations:
             old = Seen(old.at, 0, 0, 0, 0.0, 0.0, 0.0 if snapshot.joined else None, 0.0)
         busy = round(old.busy_share * snapshot.joined)
         return msgspec.structs.replace(
-            snapshot, waiting_jobs=old.waiting_jobs, waiting_work=old.waiting_work,
-            oldest_wait_time=old.oldest_wait_time, next_slot_time=old.next_slot_time,
+            snapshot,
+            waiting_jobs=old.waiting_jobs,
+            waiting_work=old.waiting_work,
+            oldest_wait_time=old.oldest_wait_time,
+            next_slot_time=old.next_slot_time,
             running_jobs=min(old.running_jobs, busy * snapshot.slots),
             cleaning_slots=min(old.cleaning_slots, busy * snapshot.slots),
-            busy=busy, idle=snapshot.joined - busy,
-        )  # fmt: skip
+            busy=busy,
+            idle=snapshot.joined - busy,
+        )
 
 
 def _seen(snapshot: PoolSnapshot) -> Seen:

@@ -135,10 +135,17 @@ def decide(
         return following, None
     following = msgspec.structs.replace(following, serial=keeping.serial + 1, desired=plan.desired)
     return following, Plan(
-        pool=snapshot.pool, serial=following.serial, desired=plan.desired, start=start,
-        stop=plan.stop, booting=snapshot.booting, joined=snapshot.joined,
-        waiting=snapshot.waiting_jobs, why=why, token=report.watcher,
-    )  # fmt: skip
+        pool=snapshot.pool,
+        serial=following.serial,
+        desired=plan.desired,
+        start=start,
+        stop=plan.stop,
+        booting=snapshot.booting,
+        joined=snapshot.joined,
+        waiting=snapshot.waiting_jobs,
+        why=why,
+        token=report.watcher,
+    )
 
 
 def reconcile(
@@ -170,9 +177,12 @@ def reconcile(
     now_given_up = {action.builder for action in look.actions if isinstance(action, GiveUpBuilder)}
     given_up = now_given_up.union(keeping.given_up).intersection(report.requested)
     following = msgspec.structs.replace(
-        look.keeping, requested=tuple(sorted(look.requested)), given_up=tuple(sorted(given_up)),
-        observed=tuple(sorted(joined)), unknown_since=look.unknown_since,
-    )  # fmt: skip
+        look.keeping,
+        requested=tuple(sorted(look.requested)),
+        given_up=tuple(sorted(given_up)),
+        observed=tuple(sorted(joined)),
+        unknown_since=look.unknown_since,
+    )
     return following, look.actions
 
 

@@ -39,10 +39,15 @@ def build_in_background(spent: float) -> Path | None:
             bound = f"timeout {MAX_TIME} " if shutil.which("timeout") else ""
             # by a shell that ends at once: the build is no child of this command
             subprocess.run(
-                ["/bin/sh", "-c", f"{bound}{quote(make)} --silent kernel &"], cwd=CLONE,
-                stdin=subprocess.DEVNULL, stdout=written, stderr=written,
-                start_new_session=True, check=False, timeout=10.0,
-            )  # fmt: skip
+                ["/bin/sh", "-c", f"{bound}{quote(make)} --silent kernel &"],
+                cwd=CLONE,
+                stdin=subprocess.DEVNULL,
+                stdout=written,
+                stderr=written,
+                start_new_session=True,
+                check=False,
+                timeout=10.0,
+            )
     except (OSError, subprocess.TimeoutExpired):  # begun before, or a clone that cannot be written
         return None
     return log

@@ -63,10 +63,14 @@ METRICS = metrics_named(
 OnStep = Callable[[str, float], None]
 
 HEADINGS = {
-    "queue": "Waiting and running", "builders": "Builders and provisioning",
-    "utilization": "Utilization by pool", "distribution": "Waiting and response times",
-    "slots": "Slots", "invocations": "Use by invocation", "estimates": "Estimates and outcomes",
-}  # fmt: skip
+    "queue": "Waiting and running",
+    "builders": "Builders and provisioning",
+    "utilization": "Utilization by pool",
+    "distribution": "Waiting and response times",
+    "slots": "Slots",
+    "invocations": "Use by invocation",
+    "estimates": "Estimates and outcomes",
+}
 OBJECTIVE = 300.0
 """The p95 wait within which a platform is fine, seconds, as `farm doctor` has it."""
 POINTS = 300

@@ -301,11 +301,21 @@ def _checked(one: _Fitted, document: dict[str, Any], order: Order, written: Writ
         sides = triangle(load, waits, lambda jobs, seed: player.play_others(candidate, jobs, seed))
     believable, verdict = verdict_of(found, one.flags)
     return PoolTwin(
-        name=one.name, platforms=shape.platforms, algorithm=candidate.algorithm,
-        document=document, scheduling=dict(order), shape=shape, evidence=one.evidence,
-        flags=one.flags, check=found, hours=hours, triangle=sides, played=one.played,
-        believable=believable, verdict=verdict,
-    )  # fmt: skip
+        name=one.name,
+        platforms=shape.platforms,
+        algorithm=candidate.algorithm,
+        document=document,
+        scheduling=dict(order),
+        shape=shape,
+        evidence=one.evidence,
+        flags=one.flags,
+        check=found,
+        hours=hours,
+        triangle=sides,
+        played=one.played,
+        believable=believable,
+        verdict=verdict,
+    )
 
 
 def _middle(arrived: Floats) -> int:
@@ -408,9 +418,14 @@ class Player:
     ) -> Job:
         """Return a job of which only what a queue sees counts."""
         return Job(
-            id=name, service_time=ran + self._before, declared_time=ran, arrived_at=arrived,
-            platform=Platform(processor=PLATFORM), attributes=traits, level=level,
-        )  # fmt: skip
+            id=name,
+            service_time=ran + self._before,
+            declared_time=ran,
+            arrived_at=arrived,
+            platform=Platform(processor=PLATFORM),
+            attributes=traits,
+            level=level,
+        )
 
     def play(self, candidate: Candidate, part: slice = ALL, seed: int = 1) -> Floats:
         """Return the wait of each of some jobs (s), by arrival, if there were no earlier ones."""

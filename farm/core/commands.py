@@ -103,9 +103,16 @@ class SetAlarm(_Command, frozen=True, tag="alarm-set"):
 
 
 Command = (
-    StartJob | CancelJob | RequeueJob | EndJob
-    | RequestBuilder | DrainBuilder | RetireBuilder | LoseBuilder | SetAlarm
-)  # fmt: skip
+    StartJob
+    | CancelJob
+    | RequeueJob
+    | EndJob
+    | RequestBuilder
+    | DrainBuilder
+    | RetireBuilder
+    | LoseBuilder
+    | SetAlarm
+)
 
 Out = list[Command]
 """The commands of the event that is being handled.

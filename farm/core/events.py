@@ -220,9 +220,23 @@ class EstimateMade(_Event, frozen=True):
 
 
 Event = (
-    FarmOpened | ArrivalsEnded | JobsSubmitted | JobStarted | JobFinished
-    | CancelRequested | PriorityChanged | SchedulingChanged
-    | BuilderJoined | SlotCleaned | DrainRequested | UndrainRequested
-    | BuilderRetired | BuilderLost | AttemptLost | LoadReported
-    | AlarmRang | PoolPlanned | EstimateMade
-)  # fmt: skip
+    FarmOpened
+    | ArrivalsEnded
+    | JobsSubmitted
+    | JobStarted
+    | JobFinished
+    | CancelRequested
+    | PriorityChanged
+    | SchedulingChanged
+    | BuilderJoined
+    | SlotCleaned
+    | DrainRequested
+    | UndrainRequested
+    | BuilderRetired
+    | BuilderLost
+    | AttemptLost
+    | LoadReported
+    | AlarmRang
+    | PoolPlanned
+    | EstimateMade
+)

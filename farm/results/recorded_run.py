@@ -102,9 +102,13 @@ class RecordedRun:
     ) -> None:
         """Write all but the event log into a run directory; see ``RunDirectory.finish``."""
         directory.finish(
-            self._records, self.summary, ended=self._ended, state=self.state, on_jobs=on_jobs,
+            self._records,
+            self.summary,
+            ended=self._ended,
+            state=self.state,
+            on_jobs=on_jobs,
             fair_share=self.scenario.scheduling.fair_share,
-        )  # fmt: skip
+        )
 
     def _check_log(self) -> Sequence[bytes]:
         if self._log is None:

@@ -348,9 +348,13 @@ def _update(path: Path, content: bytes) -> None:
 def _meta_now(world: WorldName, started: str) -> Meta:
     machine = Machine(f"{platform.system()} {platform.machine()}", os.cpu_count() or 1)
     return Meta(
-        state="running", world=world, started=started, python=platform.python_version(),
-        packages=_versions(), machine=machine,
-    )  # fmt: skip
+        state="running",
+        world=world,
+        started=started,
+        python=platform.python_version(),
+        packages=_versions(),
+        machine=machine,
+    )
 
 
 def this_version() -> str:

@@ -146,11 +146,16 @@ class DockerBackend(Backend):
             # not run(), which would pull a missing image from anywhere
             container = self._calling(
                 lambda: self._client.containers.create(
-                    options.image, host_command(name), name=name, detach=True,
-                    environment=host_environment(settings), labels=self._labels(builder),
-                    **self._limits(), **self._network(),
+                    options.image,
+                    host_command(name),
+                    name=name,
+                    detach=True,
+                    environment=host_environment(settings),
+                    labels=self._labels(builder),
+                    **self._limits(),
+                    **self._network(),
                 )
-            )  # fmt: skip
+            )
         except BackendError as error:
             if is_conflict(error.__cause__) and name in {one.name for one in self.instances()}:
                 return

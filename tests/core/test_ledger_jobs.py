@@ -27,10 +27,19 @@ def test_the_life_of_a_job(ledger):
     assert farm.finish("a") == ["end a succeeded"]
     assert farm.commands == [
         EndJob(
-            job, "succeeded", attempts=1, submitted_at=1.0, finished_at=3.0, dispatched_at=1.0,
-            started_at=2.0, builder="b", slot=0, estimated_time=10.0, pool="p",
+            job,
+            "succeeded",
+            attempts=1,
+            submitted_at=1.0,
+            finished_at=3.0,
+            dispatched_at=1.0,
+            started_at=2.0,
+            builder="b",
+            slot=0,
+            estimated_time=10.0,
+            pool="p",
         )
-    ]  # fmt: skip
+    ]
     assert farm.scheduler.jobs == {}
 
 

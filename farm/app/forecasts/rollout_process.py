@@ -55,10 +55,14 @@ class Roller:
                 self._run_times.load(request.statistics)
         certain = self._name == "oracle"
         fork = Fork(
-            snapshot=request.snapshot, pools=tuple(pool_specs(self._scenario)),
-            rules=make_rules(self._scenario), run_times=self._run_times, truthful=certain,
-            algorithms=algorithms_of(self._scenario), recent=request.recent,
-        )  # fmt: skip
+            snapshot=request.snapshot,
+            pools=tuple(pool_specs(self._scenario)),
+            rules=make_rules(self._scenario),
+            run_times=self._run_times,
+            truthful=certain,
+            algorithms=algorithms_of(self._scenario),
+            recent=request.recent,
+        )
         # a deterministic rollout is like any other
         count = 1 if certain and fork.later is None else request.rollouts
         seed = self._scenario.seed

@@ -227,9 +227,13 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
                 assumed = f"no size or declared time: {default} is assumed{none}"
         time = _mean(job.service_time for job in alike)
         made = Job(
-            id="", service_time=time or 0.0, kind=kind, size=size, declared_time=declared,
+            id="",
+            service_time=time or 0.0,
+            kind=kind,
+            size=size,
+            declared_time=declared,
             platform=platform,
-        )  # fmt: skip
+        )
         return made, assumed
 
     def _check_size(self, size: float) -> None:

@@ -249,13 +249,16 @@ def _fork_of(image: FarmImage, before: Scenario, after: Scenario, *, arrivals: b
         except StateError as error:
             raise StateError(f"snapshot: statistics: {error}") from None
     return Fork(
-        snapshot=image.snapshot, pools=tuple(pool_specs(after)), rules=make_rules(after),
-        run_times=run_times, algorithms=algorithms_of(after),
+        snapshot=image.snapshot,
+        pools=tuple(pool_specs(after)),
+        rules=make_rules(after),
+        run_times=run_times,
+        algorithms=algorithms_of(after),
         rekey=after.scheduling != before.scheduling,
         load=partial(_load_of, after) if arrivals else None,
         recent=image.recent if arrivals is None and waiting <= MOST_WITH_ARRIVALS else None,
         truthful=name == "oracle",
-    )  # fmt: skip
+    )
 
 
 def _load_of(scenario: Scenario, seed: int) -> Arrivals:

@@ -66,11 +66,16 @@ def estimate_of(client: FarmClient, job_id: str) -> SubmissionEstimate | None:
     waits = found.ahead is not None
     start = found.dispatch_in_time if waits else 0.0
     return SubmissionEstimate(
-        job=job_id, dispatch_in_s=start, run_time_s=found.estimated_time,
+        job=job_id,
+        dispatch_in_s=start,
+        run_time_s=found.estimated_time,
         completion_in_s=None if start is None else start + found.estimated_time,
-        ahead=found.ahead, may_grow=found.may_grow, estimated_by=found.method if waits else None,
-        rollouts=found.rollouts, why=found.why,
-    )  # fmt: skip
+        ahead=found.ahead,
+        may_grow=found.may_grow,
+        estimated_by=found.method if waits else None,
+        rollouts=found.rollouts,
+        why=found.why,
+    )
 
 
 def with_provisioner(client: FarmClient, job_id: str, answer: Answer) -> Answer:

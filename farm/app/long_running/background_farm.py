@@ -111,9 +111,13 @@ def start_in_background(
     with path.open("ab") as sink:
         before = sink.tell()
         process = subprocess.Popen(
-            [*command, f"--dir={folder}", *options], stdin=subprocess.DEVNULL, stdout=sink,
-            stderr=subprocess.STDOUT, env=environment, start_new_session=True,
-        )  # fmt: skip
+            [*command, f"--dir={folder}", *options],
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            start_new_session=True,
+        )
     try:
         return _wait_until_up(process, folder, before)
     except BaseException:

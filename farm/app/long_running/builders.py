@@ -66,10 +66,18 @@ def _rows(client: FarmClient) -> list[dict[str, Any]]:
 def _row(name: str, record: BuilderRecord) -> dict[str, object]:
     builder = record.builder
     return {
-        "builder": name, "pool": builder.pool, "state": record.condition, "busy": record.busy,
-        "slots": builder.slots, "used": record.used, "uses": builder.uses, "speed": builder.speed,
-        "joined_at_s": record.joined_at, "failures": record.failures, "remark": _remark(record),
-    }  # fmt: skip
+        "builder": name,
+        "pool": builder.pool,
+        "state": record.condition,
+        "busy": record.busy,
+        "slots": builder.slots,
+        "used": record.used,
+        "uses": builder.uses,
+        "speed": builder.speed,
+        "joined_at_s": record.joined_at,
+        "failures": record.failures,
+        "remark": _remark(record),
+    }
 
 
 def _remark(record: BuilderRecord) -> str:

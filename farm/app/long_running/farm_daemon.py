@@ -133,9 +133,13 @@ class FarmKeeper:
         self._prefix = from_environment().prefix
         pid, speed = os.getpid(), scenario.live.speed
         place = FarmPlace(
-            pid=pid, began=began_at(pid), redis_url="", prefix=self._prefix,
-            scenario=str(self._resolved), speed=speed,
-        )  # fmt: skip
+            pid=pid,
+            began=began_at(pid),
+            redis_url="",
+            prefix=self._prefix,
+            scenario=str(self._resolved),
+            speed=speed,
+        )
         self._place = PlaceFile(folder, place)
 
     def run(self) -> None:

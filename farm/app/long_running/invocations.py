@@ -102,9 +102,13 @@ def invocations_of(
 
 
 def _look(
-    platform: str, tree: FairShareQueue, node: InvocationView, show: Filter, limit: int | None,
+    platform: str,
+    tree: FairShareQueue,
+    node: InvocationView,
+    show: Filter,
+    limit: int | None,
     at: float,
-) -> Invocations:  # fmt: skip
+) -> Invocations:
     listing, path = tree.listing, node.path
     executing = () if show == "queued" else listing.running_in(path)
     idle = listing.idle_in(path) if show == "all" else ()

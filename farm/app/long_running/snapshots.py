@@ -145,13 +145,20 @@ def _pools(view: FarmView) -> list[dict[str, Any]]:
 
 def _builder(one: BuilderView, index: int) -> BuilderRecord:
     builder = Builder(
-        id=one.name, pool=_pool_name(one.processors, one.virtualized, one.slots), index=index,
-        processors=one.processors, virtualized=one.virtualized, slots=one.slots,
-    )  # fmt: skip
+        id=one.name,
+        pool=_pool_name(one.processors, one.virtualized, one.slots),
+        index=index,
+        processors=one.processors,
+        virtualized=one.virtualized,
+        slots=one.slots,
+    )
     return BuilderRecord(
-        builder=builder, condition="idle" if one.usable else "draining", joined_at=0.0,
-        active_at=0.0, draining=not one.usable,
-    )  # fmt: skip
+        builder=builder,
+        condition="idle" if one.usable else "draining",
+        joined_at=0.0,
+        active_at=0.0,
+        draining=not one.usable,
+    )
 
 
 def _pool_name(processors: tuple[str, ...], virtualized: bool, slots: int) -> str:
@@ -184,11 +191,19 @@ def _running(view: FarmView) -> list[JobRecord]:
         since = -(job.elapsed_s or 0.0)
         found.append(
             JobRecord(
-                job=_job(job), serial=job.id, key=(0, -1, job.id), submitted_at=since,
-                estimated_time=job.duration_s or 0.0, status=JobStatus(job.status), attempts=1,
-                builder=job.builder, slot=slot, dispatched_at=since, started_at=since,
+                job=_job(job),
+                serial=job.id,
+                key=(0, -1, job.id),
+                submitted_at=since,
+                estimated_time=job.duration_s or 0.0,
+                status=JobStatus(job.status),
+                attempts=1,
+                builder=job.builder,
+                slot=slot,
+                dispatched_at=since,
+                started_at=since,
             )
-        )  # fmt: skip
+        )
     return found
 
 

@@ -58,9 +58,17 @@ def _tries(
     since = last.arrived_at
     for number, (began, ended, builder) in enumerate(void, 1):
         yield msgspec.structs.replace(
-            last, id=f"{last.id}-{number}", job=last.id, attempt=number, submitted_at=since,
-            eligible_at=since, started_at=began, finished_at=ended, result="lost", runner=builder,
-        )  # fmt: skip
+            last,
+            id=f"{last.id}-{number}",
+            job=last.id,
+            attempt=number,
+            submitted_at=since,
+            eligible_at=since,
+            started_at=began,
+            finished_at=ended,
+            result="lost",
+            runner=builder,
+        )
         since = ended
     if void:
         last.job, last.attempt = last.id, len(void) + 1

@@ -183,6 +183,10 @@ def _replay(run: Run, place: Place, take: Callable[[float, Readings], None]) -> 
     with closing(run.entries()) as entries:
         played, recorded = tee(entries)
         replay(
-            scheduler_like(run), history(played), place.interval, take, desired=desired,
+            scheduler_like(run),
+            history(played),
+            place.interval,
+            take,
+            desired=desired,
             observe=lambda _, commands: same.check(next(recorded), commands),
-        )  # fmt: skip
+        )

@@ -131,9 +131,14 @@ class Estimating:
         if not self._forecasters:
             return world
         return EstimatingWorld(
-            world, scheduler, self._forecasters, every=self._every, learners=self._learners,
-            add_event=add_event, pause=lambda: time.sleep(PAUSE),
-        )  # fmt: skip
+            world,
+            scheduler,
+            self._forecasters,
+            every=self._every,
+            learners=self._learners,
+            add_event=add_event,
+            pause=lambda: time.sleep(PAUSE),
+        )
 
 
 def _forecaster(
@@ -153,9 +158,15 @@ def _forecaster(
     from farm.sim.rollouts.at_submission import RolloutForecaster  # noqa: PLC0415 - for those who ask
 
     return RolloutForecaster(
-        pool_specs(scenario), make_rules(scenario), run_times, name, algorithms=algorithms,
-        seed=scenario.seed, count=words.rollouts, truthful=name == "oracle",
-    )  # fmt: skip
+        pool_specs(scenario),
+        make_rules(scenario),
+        run_times,
+        name,
+        algorithms=algorithms,
+        seed=scenario.seed,
+        count=words.rollouts,
+        truthful=name == "oracle",
+    )
 
 
 def seeded_estimator(scenario: Scenario) -> RuntimeEstimator:

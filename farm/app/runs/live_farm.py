@@ -59,9 +59,14 @@ class LiveFarm:
         self.pools = pool_specs(scenario)
         services = self.estimating.services
         self.control = ControlPlane(
-            self.scheduler, self.pools, scenario, long_lived=long_lived, keep_ended=keep_ended,
-            rollouts=services[0] if services else None, calibrations=self.estimating.calibrations,
-        )  # fmt: skip
+            self.scheduler,
+            self.pools,
+            scenario,
+            long_lived=long_lived,
+            keep_ended=keep_ended,
+            rollouts=services[0] if services else None,
+            calibrations=self.estimating.calibrations,
+        )
         self.metering = Metering(
             self.scheduler, self.pools, scenario.live.speed, metrics, stays=long_lived
         )
@@ -70,11 +75,14 @@ class LiveFarm:
         """Return how the scenario wants the farm to be run; ``more`` says the rest."""
         live = self.scenario.live
         return LiveOptions(
-            speed=live.speed, patience=Patience(silence=live.lost_after),
-            beat_interval=live.heartbeat, max_waiting=live.max_waiting,
-            metrics_address=self._place.address, metrics_targets=str(self._place.targets or ""),
+            speed=live.speed,
+            patience=Patience(silence=live.lost_after),
+            beat_interval=live.heartbeat,
+            max_waiting=live.max_waiting,
+            metrics_address=self._place.address,
+            metrics_targets=str(self._place.targets or ""),
             **more,
-        )  # fmt: skip
+        )
 
     def play(
         self,
@@ -102,9 +110,12 @@ class LiveFarm:
                 log.info("metrics at %s", self.metering.url)
             watchers = Watchers(
                 observe=together([*observers, self.control.observe, *self.metering.observers]),
-                progress=self.metering.progress(show), on_up=up, on_tick=on_tick,
-                meter=None if metrics is None else metrics.series, around=self._around,
-            )  # fmt: skip
+                progress=self.metering.progress(show),
+                on_up=up,
+                on_tick=on_tick,
+                meter=None if metrics is None else metrics.series,
+                around=self._around,
+            )
             return run_live(self.scheduler, self.pools, load, options, watchers)
 
     def _around(self, world: LiveWorld) -> World:

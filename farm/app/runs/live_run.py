@@ -80,9 +80,13 @@ def live_run(
 
         farm.metering.lead(in_charge=True)
         ended = farm.play(
-            batches(load), options, observers=[*recorder.observers, *observers],
-            on_up=provisioner.meet, on_tick=tick, show=show,
-        )  # fmt: skip
+            batches(load),
+            options,
+            observers=[*recorder.observers, *observers],
+            on_up=provisioner.meet,
+            on_tick=tick,
+            show=show,
+        )
     return recorder.finish(
         ended.engine,
         state="interrupted" if ended.interrupted else "finished",

@@ -65,10 +65,15 @@ def simulated_run(
     record = partial(RunRecorder, scenario, "simulated", out, workload, keep_events=keep_events)
     began = time.monotonic()
     run = chosen(
-        scenario, scheduler, workload.jobs, algorithms, engine=engine,
-        noted=out is not None or keep_events, watch=watch,
+        scenario,
+        scheduler,
+        workload.jobs,
+        algorithms,
+        engine=engine,
+        noted=out is not None or keep_events,
+        watch=watch,
         around=estimating.around if estimating.gives else None,
-    )  # fmt: skip
+    )
     if isinstance(run, CompiledRun):
         with no_garbage_collection(), record(began=began) as recorder:
             try:

@@ -50,8 +50,16 @@ class Progress(Generic[Token]):
     """
 
     __slots__ = (
-        "_clock", "_ends", "_last_at", "_law", "_load", "_rates", "_running", "_serial", "_speed",
-    )  # fmt: skip
+        "_clock",
+        "_ends",
+        "_last_at",
+        "_law",
+        "_load",
+        "_rates",
+        "_running",
+        "_serial",
+        "_speed",
+    )
 
     def __init__(self, law: ContentionLaw = NO_CONTENTION, speed: float = 1.0) -> None:
         self._law = law

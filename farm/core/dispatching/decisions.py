@@ -58,12 +58,18 @@ class Decision(msgspec.Struct, frozen=True):
         turns = queue.turns(state, taken=True) if isinstance(queue, FairShareQueue) else ()
         free = sorted((*by_rank(b), b.builder.id) for b in lane.free_builders(_SHOWN))
         return cls(
-            at=at, job=state.job.id, builder=slot.builder.builder.id, slot=slot.number,
-            platform=lane.name, key=state.key, waiting=len(queue) - waited,
+            at=at,
+            job=state.job.id,
+            builder=slot.builder.builder.id,
+            slot=slot.number,
+            platform=lane.name,
+            key=state.key,
+            waiting=len(queue) - waited,
             next=tuple(Competitor(other.job.id, other.key, other.path) for other in others),
             free_builders=tuple((name, rank) for rank, _, name in free[:_SHOWN]),
-            path=state.path, turns=turns if waited else (),
-        )  # fmt: skip
+            path=state.path,
+            turns=turns if waited else (),
+        )
 
 
 class DecisionLog:

@@ -121,8 +121,14 @@ class Matching:
     """
 
     __slots__ = (
-        "_by_speed", "_heavy_first", "_make_queue", "_ranking", "by_weight", "groups", "lanes",
-    )  # fmt: skip
+        "_by_speed",
+        "_heavy_first",
+        "_make_queue",
+        "_ranking",
+        "by_weight",
+        "groups",
+        "lanes",
+    )
 
     def __init__(
         self,

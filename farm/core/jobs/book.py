@@ -133,10 +133,22 @@ class JobBook:
         served = None if served_by is None else served_by.job.id
         self.out.append(
             EndJob(
-                job, outcome, source.attempts, state.submitted_at, at, source.dispatched_at,
-                source.started_at, name, number, reason, state.estimated_time, served, cause, pool,
+                job,
+                outcome,
+                source.attempts,
+                state.submitted_at,
+                at,
+                source.dispatched_at,
+                source.started_at,
+                name,
+                number,
+                reason,
+                state.estimated_time,
+                served,
+                cause,
+                pool,
             )
-        )  # fmt: skip
+        )
 
     def forget(self, state: JobState) -> None:
         """Remove a job from the book without ending it."""

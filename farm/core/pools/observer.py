@@ -43,13 +43,20 @@ class PoolObserver:
                     draining_jobs += state.busy - cleaned
         never_taking = broken - draining - pool.stopping
         snapshot = PoolSnapshot(
-            pool=spec.name, at=at, starts=spec.starts, slots=spec.slots,
-            idle=pool.idle_builders + never_taking, busy=pool.accepting - pool.idle_builders,
-            booting=len(pool.requested), draining=draining, stopping=pool.stopping,
-            waiting_jobs=sum(lane.waiting for lane in lanes), draining_jobs=draining_jobs,
+            pool=spec.name,
+            at=at,
+            starts=spec.starts,
+            slots=spec.slots,
+            idle=pool.idle_builders + never_taking,
+            busy=pool.accepting - pool.idle_builders,
+            booting=len(pool.requested),
+            draining=draining,
+            stopping=pool.stopping,
+            waiting_jobs=sum(lane.waiting for lane in lanes),
+            draining_jobs=draining_jobs,
             running_jobs=pool.busy_slots - pool.cleaning_slots - draining_jobs,
             cleaning_slots=cleaning,
-        )  # fmt: skip
+        )
         return self._closer(snapshot, lanes, at) if self._closely else snapshot
 
     def _closer(self, snapshot: PoolSnapshot, lanes: list[Lane], at: float) -> PoolSnapshot:

@@ -119,13 +119,18 @@ def snapshot_of(scheduler: Scheduler, at: float) -> FarmSnapshot:
         record.work_done = scheduler.meter.done(record.builder or "", record.job.id, at)
     pools = scheduler.pools.values()
     return FarmSnapshot(
-        at=at, waiting=tuple(waiting), running=tuple(running),
+        at=at,
+        waiting=tuple(waiting),
+        running=tuple(running),
         builders=tuple(builder_record(state) for state in scheduler.builders.values()),
         pools=tuple(msgspec.structs.replace(one, requested={**one.requested}) for one in pools),
-        serial=scheduler.book.serial, choices=scheduler.rules.choices,
-        unsorted=scheduler.reorderer.unsorted, made=scheduler.keeper.made,
-        held=dict(scheduler.dispatcher.held), trees=trees_of(scheduler),
-    )  # fmt: skip
+        serial=scheduler.book.serial,
+        choices=scheduler.rules.choices,
+        unsorted=scheduler.reorderer.unsorted,
+        made=scheduler.keeper.made,
+        held=dict(scheduler.dispatcher.held),
+        trees=trees_of(scheduler),
+    )
 
 
 def job_record(

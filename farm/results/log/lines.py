@@ -31,9 +31,13 @@ EVENTS: tuple[type[Event], ...] = get_args(Event)
 COMMANDS: tuple[type[Command], ...] = get_args(Command)
 
 FOLDED = {
-    "finished_at": "at", "job.id": "job", "attempts": "attempt",
-    "builder": "builder", "outcome": "outcome", "reason": "reason",
-}  # fmt: skip
+    "finished_at": "at",
+    "job.id": "job",
+    "attempts": "attempt",
+    "builder": "builder",
+    "outcome": "outcome",
+    "reason": "reason",
+}
 """What the end of a job repeats of the JobFinished that caused it: all its fields, in order."""
 
 

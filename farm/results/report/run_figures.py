@@ -43,10 +43,14 @@ class RunFigures:
         self._table, self._jobs = jobs, JobsOverTime(jobs)
         self._log_lines, self._clock = log_lines, clock
         self._drawn: dict[str, Callable[[], list[Chart]]] = {
-            "queue": self._queue, "builders": self._builders, "utilization": self._utilization,
-            "distribution": self._distribution, "slots": self._slots,
-            "invocations": self._invocations, "estimates": self._estimates,
-        }  # fmt: skip
+            "queue": self._queue,
+            "builders": self._builders,
+            "utilization": self._utilization,
+            "distribution": self._distribution,
+            "slots": self._slots,
+            "invocations": self._invocations,
+            "estimates": self._estimates,
+        }
 
     @property
     def names(self) -> tuple[str, ...]:

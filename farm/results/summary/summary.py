@@ -162,15 +162,22 @@ class Measured:
         parts = Parts(counted.jobs, counted.lost, counted.costs, counted.lengths[0])
         return Summary(
             **msgspec.structs.asdict(self.figures),
-            name=info.name, world=info.world, engine=info.engine, policy=info.policy,
+            name=info.name,
+            world=info.world,
+            engine=info.engine,
+            policy=info.policy,
             recorded_waiting_time=_recorded_waits(counted.jobs, counted.lost),
-            saved_time=counted.records.saved_time(counted.jobs), pools=parts.by_pool(),
-            platforms=parts.by_platform(), invocations=parts.by_invocation(),
-            events=self._all.events, wall_time=self._wall_time, quiescence=rest,
+            saved_time=counted.records.saved_time(counted.jobs),
+            pools=parts.by_pool(),
+            platforms=parts.by_platform(),
+            invocations=parts.by_invocation(),
+            events=self._all.events,
+            wall_time=self._wall_time,
+            quiescence=rest,
             run_phase=None if info.window == Window() else (info.window.start, info.window.end),
             warnings=(*self._warnings, *(() if rest is None else rest.warnings)),
             remarks=tuple(self._remarks),
-        )  # fmt: skip
+        )
 
 
 def summarise(records: RunRecords, info: RunInfo, wall_time: float) -> Summary:

@@ -205,10 +205,15 @@ class Recorder:
     def records(self, running: Mapping[str, EndJob] | None = None) -> RunRecords:
         """Return the records so far; ``running``: of a run in progress (``RunRecords.of``)."""
         return RunRecords.of(
-            [*self.ends], list(self._open.values()), spans=[*self._lives.spans],
-            void=[*self._void], running=running, estimates=self._estimates,
-            events=self._events, last_at=self._last.at if self._last else 0.0,
-        )  # fmt: skip
+            [*self.ends],
+            list(self._open.values()),
+            spans=[*self._lives.spans],
+            void=[*self._void],
+            running=running,
+            estimates=self._estimates,
+            events=self._events,
+            last_at=self._last.at if self._last else 0.0,
+        )
 
     def _submitted(self, event: JobsSubmitted) -> None:
         for job in event.jobs:

@@ -25,13 +25,20 @@ def pools(draw: st.DrawFn) -> PoolSnapshot:
     idle, busy, booting, draining, stopping = (draw(st.integers(0, 30)) for _ in range(5))
     waiting = draw(st.integers(0, 300))
     return PoolSnapshot(
-        pool="linux", at=draw(st.floats(0, 1e6)), slots=slots, idle=idle, busy=busy,
-        booting=booting, draining=draining, stopping=stopping, waiting_jobs=waiting,
+        pool="linux",
+        at=draw(st.floats(0, 1e6)),
+        slots=slots,
+        idle=idle,
+        busy=busy,
+        booting=booting,
+        draining=draining,
+        stopping=stopping,
+        waiting_jobs=waiting,
         running_jobs=draw(st.integers(busy, busy * slots)),
         draining_jobs=draw(st.integers(0, draining * slots)),
         waiting_work=waiting * draw(st.floats(0, 1000)),
         next_slot_time=draw(st.none() | st.floats(0, 1000)),
-    )  # fmt: skip
+    )
 
 
 histories = st.lists(pools(), min_size=1, max_size=6).map(

@@ -110,10 +110,17 @@ class TreeListing:
 
 def _view(node: Invocation) -> InvocationView:
     return InvocationView(
-        path=node.path, waiting=node.waiting, own_waiting=len(node.queue),
-        executing=len(node.executing), idle=node.idle, free=node.free, own_free=len(node.own_free),
-        children=len(node.children), waiting_children=len(node.waiting_children),
+        path=node.path,
+        waiting=node.waiting,
+        own_waiting=len(node.queue),
+        executing=len(node.executing),
+        idle=node.idle,
+        free=node.free,
+        own_free=len(node.own_free),
+        children=len(node.children),
+        waiting_children=len(node.waiting_children),
         active_children=sum(child.active for child in node.children.values()),
         priority=node.priority if node.waiting else None,
-        started_at=node.started[0], completed_at=node.completed[0],
-    )  # fmt: skip
+        started_at=node.started[0],
+        completed_at=node.completed[0],
+    )
