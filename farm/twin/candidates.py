@@ -336,13 +336,14 @@ def _boots(shape: Shape) -> list[float]:
     Of runners of one job it may also be the time from an end to the next start.
     """
     if len(shape.ages) >= ENOUGH:
-        found = [float(np.median(shape.ages)) - shape.pickup_time]
+        found = [float(np.median(shape.ages)) - (0.0 if shape.ephemeral else shape.pickup_time)]
     elif (seen := boot_seen(shape)) is not None:
         # the shortest of n delays has a share of 1 / (n + 1) of the time between plans, on average
         count = sum(seen[0] <= one <= seen[1] for one in shape.provisioning_delays)
         found = [seen[0] - _plans_apart(shape) / (2 * count + 2)]
     else:
         found = np.quantile(shape.provisioning_delays or (60.0,), (0.05, 0.3, 0.9)).tolist()
+        found[0] -= _plans_apart(shape) / 2
     if shape.ephemeral and shape.turnarounds:
         found = [shape.turnaround, found[0]]
     return sorted({max(SHORTEST, round(one, 1)) for one in found})

@@ -37,6 +37,8 @@ OUTLIER = 5.0
 """Times as long as the median from which a time between two jobs had another reason."""
 ENOUGH = 10
 """Observations from which a time is taken."""
+GREW = 600.0
+"""Seconds for which runners came while jobs waited, from which they were not there before."""
 REUSED = 0.05
 """Share of runners that ran another job, up to which a runner runs one: names may come again."""
 REPLACED = 1.5
@@ -91,11 +93,13 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     idle_times: IdleTimes = IdleTimes()
     #: of the instants at which runners came; None: none shows
     rhythm: Rhythm | None = None
+    #: from the first runner that came while jobs waited to the last one
+    grew: float = 0.0
 
     @property
     def is_fixed(self) -> bool:
         """Whether the same runners were there all the time, as far as the records show."""
-        return not self.ephemeral and self.ever == self.runners
+        return not self.ephemeral and self.ever == self.runners and self.grew < GREW
 
     @property
     def is_replaced(self) -> bool:
@@ -177,13 +181,17 @@ def shape_of(attempts: Sequence[Attempt], known: dict[str, Runner], clock: Clock
     runners = most_at_once(lives, clock.resolution) if names else -(-most_jobs // slots)
     if ephemeral:  # a slot's next start is on another runner
         between = successions(jobs, runners * slots, clock.resolution)
+        if not hosted and slots == 1 and len(between) >= ENOUGH:
+            runners, between = _with_booting(jobs, runners, between, clock.resolution)
     else:
         each = (times_between(_spans(by_runner[n]), slots, clock.resolution) for n in names)
         between = list(chain.from_iterable(each))
     turnaround = _usual(between) if len(between) >= ENOUGH else None
     pickup = _pickup(attempts, slots, lives, turnaround)
     load, own = load_of(attempts), {} if hosted else {name: by_runner[name] for name in names}
-    came = comings(own, load.begins, pickup, load.begins + float(load.arrived[-1]) / 2)
+    # of a runner of one job all is its boot
+    of_boot = 0.0 if ephemeral else pickup
+    came = comings(own, load.begins, of_boot, load.begins + float(load.arrived[-1]) / 2)
     most = pickup if turnaround is None or ephemeral else max(turnaround, pickup)
     late = load.arrived[load.waited > most + CLOCKS]
     return Shape(
@@ -202,6 +210,7 @@ def shape_of(attempts: Sequence[Attempt], known: dict[str, Runner], clock: Clock
             IdleTimes() if ephemeral or not own else idle_times_of(own, late, load.begins, most)
         ),
         rhythm=rhythm_of(came),
+        grew=float(np.ptp(came)) if len(came) else 0.0,
         cold_starts=cold_starts(load.arrived, load.waited, load.ran, most),
         provisioning_delays=tuple(
             provisioning_delays_of(load.arrived, load.waited, came, most).tolist()
@@ -217,6 +226,21 @@ def shape_of(attempts: Sequence[Attempt], known: dict[str, Runner], clock: Clock
         stayed=_fewest(lives),
         loss_rate=_loss_rate(np.array([one.ran or 0.0 for one in attempts]), missing),
     )
+
+
+def _with_booting(
+    jobs: Sequence[Span], running: int, between: list[float], resolution: float
+) -> tuple[int, list[float]]:
+    """Return the number of one-job runners, with those that boot, and the times between two.
+
+    Of too few or too many the k-th end made room for another start: only those of the right number
+    are alike. ``running``: at once, at most; ``between``: the times if these are all.
+    """
+    boot = float(np.median(between))
+    most = most_at_once(((start - boot, end) for _, start, end in jobs), resolution)
+    others = ((n, successions(jobs, n, resolution)) for n in range(running + 1, most + 1))
+    tried = [(running, between), *(one for one in others if len(one[1]) >= ENOUGH)]
+    return min(tried, key=lambda one: float(np.ptp(np.quantile(one[1], (0.25, 0.75)))))
 
 
 def _changes(attempts: Sequence[Attempt], slots: int, clock: Clock) -> Mapping[str, Any] | None:
