@@ -349,7 +349,11 @@ def _calibrated(
 
     search = Search(play, recorded, most)
     fits = search.best(_in_order(candidates, scheduling))
-    if order and fits[0].error > EXACT * float(recorded.mean()) and not search.is_over:
+    if (
+        "fair_share" in order
+        and fits[0].error > EXACT * float(recorded.mean())
+        and not search.is_over
+    ):
         # that of the starts does not tell which of the free runners a team takes
         fits = min(fits, search.best(_in_order(candidates, order)), key=lambda some: some[0].error)
     if shape.delays and explains_no_more(fits[0], recorded):

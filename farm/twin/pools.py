@@ -27,6 +27,7 @@ from farm.twin.runner_lives import (
     Rhythm,
     cold_starts,
     comings,
+    end_of,
     idle_times_of,
     provisioning_delays_of,
     rhythm_of,
@@ -175,7 +176,7 @@ def shape_of(attempts: Sequence[Attempt], known: dict[str, Runner], clock: Clock
     again = sum(len(by_runner[name]) > 1 for name in names)
     ephemeral = hosted or (bool(names) and again <= REUSED * len(names))
     limited = not ephemeral or meets_limit(attempts)
-    lives = [(_start(by_runner[n][0]), max(map(_end, by_runner[n]))) for n in names]
+    lives = [(_start(by_runner[n][0]), max(map(end_of, by_runner[n]))) for n in names]
     jobs = _spans(attempts)
     most_jobs = most_at_once(((start, end) for _, start, end in jobs), clock.resolution)
     runners = most_at_once(lives, clock.resolution) if names else -(-most_jobs // slots)
@@ -189,9 +190,8 @@ def shape_of(attempts: Sequence[Attempt], known: dict[str, Runner], clock: Clock
     turnaround = _usual(between) if len(between) >= ENOUGH else None
     pickup = _pickup(attempts, slots, lives, turnaround)
     load, own = load_of(attempts), {} if hosted else {name: by_runner[name] for name in names}
-    # of a runner of one job all is its boot
-    of_boot = 0.0 if ephemeral else pickup
-    came = comings(own, load.begins, of_boot, load.begins + float(load.arrived[-1]) / 2)
+    until = load.begins + float(load.arrived[-1]) / 2
+    came = comings(own, load.begins, 0.0 if ephemeral else pickup, until)  # all is a boot
     most = pickup if turnaround is None or ephemeral else max(turnaround, pickup)
     late = load.arrived[load.waited > most + CLOCKS]
     return Shape(
@@ -296,7 +296,7 @@ def _pickup(
     """Return the median wait of jobs that found a free slot, or of the shortest twentieth."""
     waits = np.sort([one.waited or 0.0 for one in attempts])
     most = np.inf if turnaround is None else turnaround
-    running = _count([_start(one) for one in attempts], [_end(one) + most for one in attempts])
+    running = _count([_start(one) for one in attempts], [end_of(one) + most for one in attempts])
     there = _count([at for at, _ in lives], [until for _, until in lives])
     free = [
         one.waited or 0.0
@@ -335,15 +335,11 @@ def _saturated(attempts: Sequence[Attempt], slots: int) -> float:
 
 
 def _spans(attempts: Sequence[Attempt]) -> list[Span]:
-    return [(one.eligible_at or 0.0, _start(one), _end(one)) for one in attempts]
+    return [(one.eligible_at or 0.0, _start(one), end_of(one)) for one in attempts]
 
 
 def _start(one: Attempt) -> float:
     return one.started_at or 0.0
-
-
-def _end(one: Attempt) -> float:
-    return one.finished_at or 0.0
 
 
 def telling(load: Load, half: int, most: int) -> slice:

@@ -126,6 +126,9 @@ def test_runners_of_one_job_that_boot_count(tmp_path, policy):
     [(shape, _)] = pools_of(records)
     assert most_at_once((one.started_at, one.finished_at) for one in records.attempts) < 16
     assert shape.runners == 16
+    # of equal ones the first is told: a runner for each job
+    sized = (one.algorithm for one in candidates_of(shape) if one.algorithm != "fixed")
+    assert next(sized) == "arc"
     # what passes before a job is the boot, as the twin has it
     assert all(one >= 481.9 for one in shape.provisioning_delays[:-1])
 
