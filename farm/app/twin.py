@@ -29,7 +29,7 @@ from farm.scenario.workload import TraceOptions
 from farm.sim.fast.kernel import native
 from farm.sim.one_load import OneLoad
 from farm.twin.baseline import Check, HourCheck, by_hour, check, check_of_draws
-from farm.twin.calibration import MOST_SEARCHED, Fit, Search, explains_no_more
+from farm.twin.calibration import EXACT, MOST_SEARCHED, Fit, Search, explains_no_more
 from farm.twin.candidates import Candidate, candidates_of, delayed
 from farm.twin.flags import OVERTAKEN, Flag, flags_of, hidden_order, overtaking
 from farm.twin.orders import Order, as_recorded, order_seen, weights_alike
@@ -339,17 +339,21 @@ def _calibrated(
     player = Player(shape, load)
     # in a wrong order no number fits
     scheduling = as_recorded(order) if order or not in_order else {}
-    candidates = [
-        msgspec.structs.replace(one, scheduling=scheduling)
-        for one in islice(candidates_of(shape), max(1, most))
-    ]
+    candidates = list(islice(candidates_of(shape), max(1, most)))
 
     def play(candidate: Candidate) -> Floats:
         told(min(1.0, search.played / max(1, min(most, len(candidates) + MOST_SEARCHED))))
         return player.play(candidate, played)
 
     search = Search(play, recorded, most)
-    fits = search.best(candidates)
+    fits = search.best(_in_order(candidates, scheduling))
+    if (
+        "fair_share" in order
+        and fits[0].error > EXACT * float(recorded.mean())
+        and not search.is_over
+    ):
+        # that of the starts does not tell which of the free runners a team takes
+        fits = min(fits, search.best(_in_order(candidates, order)), key=lambda some: some[0].error)
     if shape.delays and explains_no_more(fits[0], recorded):
         fits = [search.fit(delayed(shape))]
     hidden = None
@@ -358,6 +362,10 @@ def _calibrated(
         if by_arrival.error - fits[0].error > SMALL:
             hidden = hidden_order(overtaken)
     return fits, search, hidden
+
+
+def _in_order(candidates: Sequence[Candidate], order: Order) -> list[Candidate]:
+    return [msgspec.structs.replace(one, scheduling=order) for one in candidates]
 
 
 def retries_of(shape: Shape) -> dict[str, int]:

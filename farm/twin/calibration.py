@@ -84,11 +84,9 @@ class Search:
         Those that plan at another pace than by themselves are searched only where the others leave
         waits unexplained, and must explain clearly more.
         """
-        usual = [one for one in candidates if one.usual]
-        found = self._best(usual) if usual else []
+        usual = [one for one in candidates if one.usual] or candidates
+        found = self._best(usual)
         most = UNEXPLAINED * float(self._recorded.mean())
-        if not usual:
-            return self._best(candidates)
         if len(usual) < len(candidates) and found[0].error > most and not self.is_over:
             others = self._best([one for one in candidates if not one.usual])
             least = found[0].error / ALIKE
@@ -165,8 +163,9 @@ class Search:
             others = [one.candidate.free for one in elite[:ELITE]]
             rows = [[one[name] for name in names] for one in others if list(one) == names]
             step = rng.normal(0.0, spread, len(names))
-            if names:
-                step += _alike(np.log(rows), rng)
+            if names:  # parameters make up for each other: it varies as the known points do
+                apart = np.log(rows) - np.log(rows).mean(axis=0)
+                step += rng.normal(0.0, 0.5 / len(rows) ** 0.5, len(rows)) @ apart
             factors = dict(zip(names, np.exp(step).tolist(), strict=True))
             moved = elite[parent].candidate.moved(factors)
             elite.append(self.fit(moved.later(rng.normal(0.0, spread))))
@@ -194,13 +193,6 @@ class Search:
                 f"it plans {at} after the first arrival, which no record has: so waits differ by "
                 f"{best} from the recorded ones, and by {worse} half a period later"
             )
-
-
-def _alike(known: Floats, rng: np.random.Generator) -> Floats:
-    """Draw a step that varies as the known points do: parameters make up for each other."""
-    weights = rng.normal(0.0, 0.5 / len(known) ** 0.5, len(known))
-    step: Floats = weights @ (known - known.mean(axis=0))
-    return step
 
 
 def _by_algorithm(fits: Iterable[Fit]) -> dict[str, list[Fit]]:

@@ -110,12 +110,6 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
         # a period is one of the rhythm's, or some
         return (self.first_plan + later) % self.period or self.period
 
-    @property
-    def is_timed(self) -> bool:
-        """Whether the first plan is known, or does not matter."""
-        known = self.rhythm is not None and self.rhythm.period == self.period
-        return self.first_plan is None or known
-
     def moved(self, factors: Mapping[str, float]) -> Candidate:
         """Return the candidate with parameters that are longer by these factors, within bounds."""
         free = dict(self.free)
@@ -126,7 +120,8 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
     def later(self, share: float) -> Candidate:
         """Return the candidate with its first plan later by a share of its period, within that."""
-        if self.first_plan is None or self.is_timed or not share:
+        known = self.rhythm is not None and self.rhythm.period == self.period
+        if self.first_plan is None or known or not share:
             return self
         span = share * self.period
         if self.rhythm is not None:  # only at these instants
@@ -154,14 +149,13 @@ def candidates_of(shape: Shape) -> Iterator[Candidate]:
         return
     if shape.ephemeral:
         common["uses"] = 1
-        fixed = {**common, "builders": shape.runners}
         seen: list[float] = [shape.turnaround] if shape.turnarounds >= ENOUGH else []
         # the boot time itself, even if nothing waited in what is played
         for boot in seen or _boots(shape):
             limits = (NEAR_BOOT * boot, boot / NEAR_BOOT) if seen else (0.0, math.inf)
             yield Candidate(
                 algorithm="fixed",
-                pool=fixed,
+                pool={**common, "builders": shape.runners},
                 free={"boot_time": max(SHORTEST, boot)},
                 bounds={"boot_time": limits},
             )
@@ -223,6 +217,9 @@ def _sized(shape: Shape) -> Iterator[tuple[str, dict[str, Any], dict[str, float]
 
     Those that stop no runner need its idle time-out, which a runner of one job rarely meets.
     """
+    if shape.ephemeral:
+        for fewest in WARM:
+            yield "arc", {"min": fewest}, {}
     kept = {0, 1} if shape.ephemeral else {0, 1, min(shape.stayed, shape.runners)}
     if shape.cold_starts >= COLD and not shape.ephemeral:
         kept = {0}
@@ -251,9 +248,6 @@ def _sized(shape: Shape) -> Iterator[tuple[str, dict[str, Any], dict[str, float]
                 options = {"idle_count": room, "preemptive_mode": preemptive}
                 yield "gitlab", options, {".idle_time": time}
         yield "buildkite", {"instance_buffer": room}, {}
-    if shape.ephemeral:
-        for fewest in WARM:
-            yield "arc", {"min": fewest}, {}
 
 
 RARE: Mapping[str, Mapping[str, tuple[float, ...]]] = {
@@ -336,13 +330,14 @@ def _boots(shape: Shape) -> list[float]:
     Of runners of one job it may also be the time from an end to the next start.
     """
     if len(shape.ages) >= ENOUGH:
-        found = [float(np.median(shape.ages)) - shape.pickup_time]
+        found = [float(np.median(shape.ages)) - (0.0 if shape.ephemeral else shape.pickup_time)]
     elif (seen := boot_seen(shape)) is not None:
         # the shortest of n delays has a share of 1 / (n + 1) of the time between plans, on average
         count = sum(seen[0] <= one <= seen[1] for one in shape.provisioning_delays)
         found = [seen[0] - _plans_apart(shape) / (2 * count + 2)]
     else:
         found = np.quantile(shape.provisioning_delays or (60.0,), (0.05, 0.3, 0.9)).tolist()
+        found[0] -= _plans_apart(shape) / 2
     if shape.ephemeral and shape.turnarounds:
         found = [shape.turnaround, found[0]]
     return sorted({max(SHORTEST, round(one, 1)) for one in found})

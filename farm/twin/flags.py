@@ -8,6 +8,7 @@ load on the runners, or a dispatcher that was slow or down.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -71,15 +72,12 @@ def flags_of(shape: Shape, load: Load) -> Iterator[Flag]:
     idle = _IdleWaiting(shape, load)
     waits = bool(load.waited.mean() >= LEAST_WAIT)
     found = idle.explained() if (waits and idle.share >= NAMED) or idle.held_jobs >= HELD else None
-    if found is not None and not (waits and idle.share >= IDLE) and found.kind not in OWN:
-        found = None
-    if found is not None and not (waits and idle.share >= NAMED):
-        found = msgspec.structs.replace(found, small=True)
-    if found is not None and found.kind == "idle runners" and shape.ephemeral:
-        # a new runner starts for each job: there is none that could be idle
+    # a new runner of one job starts for each: there is none that could be idle
+    share = IDLE if not shape.ephemeral else math.inf
+    if found is not None and found.kind not in OWN and not (waits and idle.share >= share):
         found = None
     if found is not None:
-        yield found
+        yield (found := msgspec.structs.replace(found, small=not (waits and idle.share >= NAMED)))
     if (found is None or found.small) and shape.is_fixed and shape.saturated < RARELY:
         yield Flag(
             "never saturated",

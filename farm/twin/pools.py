@@ -27,6 +27,7 @@ from farm.twin.runner_lives import (
     Rhythm,
     cold_starts,
     comings,
+    end_of,
     idle_times_of,
     provisioning_delays_of,
     rhythm_of,
@@ -37,6 +38,8 @@ OUTLIER = 5.0
 """Times as long as the median from which a time between two jobs had another reason."""
 ENOUGH = 10
 """Observations from which a time is taken."""
+GREW = 600.0
+"""Seconds for which runners came while jobs waited, from which they were not there before."""
 REUSED = 0.05
 """Share of runners that ran another job, up to which a runner runs one: names may come again."""
 REPLACED = 1.5
@@ -91,11 +94,13 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     idle_times: IdleTimes = IdleTimes()
     #: of the instants at which runners came; None: none shows
     rhythm: Rhythm | None = None
+    #: from the first runner that came while jobs waited to the last one
+    grew: float = 0.0
 
     @property
     def is_fixed(self) -> bool:
         """Whether the same runners were there all the time, as far as the records show."""
-        return not self.ephemeral and self.ever == self.runners
+        return not self.ephemeral and self.ever == self.runners and self.grew < GREW
 
     @property
     def is_replaced(self) -> bool:
@@ -171,19 +176,22 @@ def shape_of(attempts: Sequence[Attempt], known: dict[str, Runner], clock: Clock
     again = sum(len(by_runner[name]) > 1 for name in names)
     ephemeral = hosted or (bool(names) and again <= REUSED * len(names))
     limited = not ephemeral or meets_limit(attempts)
-    lives = [(_start(by_runner[n][0]), max(map(_end, by_runner[n]))) for n in names]
+    lives = [(_start(by_runner[n][0]), max(map(end_of, by_runner[n]))) for n in names]
     jobs = _spans(attempts)
     most_jobs = most_at_once(((start, end) for _, start, end in jobs), clock.resolution)
     runners = most_at_once(lives, clock.resolution) if names else -(-most_jobs // slots)
     if ephemeral:  # a slot's next start is on another runner
         between = successions(jobs, runners * slots, clock.resolution)
+        if not hosted and slots == 1 and len(between) >= ENOUGH:
+            runners, between = _with_booting(jobs, runners, between, clock.resolution)
     else:
         each = (times_between(_spans(by_runner[n]), slots, clock.resolution) for n in names)
         between = list(chain.from_iterable(each))
     turnaround = _usual(between) if len(between) >= ENOUGH else None
     pickup = _pickup(attempts, slots, lives, turnaround)
     load, own = load_of(attempts), {} if hosted else {name: by_runner[name] for name in names}
-    came = comings(own, load.begins, pickup, load.begins + float(load.arrived[-1]) / 2)
+    until = load.begins + float(load.arrived[-1]) / 2
+    came = comings(own, load.begins, 0.0 if ephemeral else pickup, until)  # all is a boot
     most = pickup if turnaround is None or ephemeral else max(turnaround, pickup)
     late = load.arrived[load.waited > most + CLOCKS]
     return Shape(
@@ -202,6 +210,7 @@ def shape_of(attempts: Sequence[Attempt], known: dict[str, Runner], clock: Clock
             IdleTimes() if ephemeral or not own else idle_times_of(own, late, load.begins, most)
         ),
         rhythm=rhythm_of(came),
+        grew=float(np.ptp(came)) if len(came) else 0.0,
         cold_starts=cold_starts(load.arrived, load.waited, load.ran, most),
         provisioning_delays=tuple(
             provisioning_delays_of(load.arrived, load.waited, came, most).tolist()
@@ -217,6 +226,21 @@ def shape_of(attempts: Sequence[Attempt], known: dict[str, Runner], clock: Clock
         stayed=_fewest(lives),
         loss_rate=_loss_rate(np.array([one.ran or 0.0 for one in attempts]), missing),
     )
+
+
+def _with_booting(
+    jobs: Sequence[Span], running: int, between: list[float], resolution: float
+) -> tuple[int, list[float]]:
+    """Return the number of one-job runners, with those that boot, and the times between two.
+
+    Of too few or too many the k-th end made room for another start: only those of the right number
+    are alike. ``running``: at once, at most; ``between``: the times if these are all.
+    """
+    boot = float(np.median(between))
+    most = most_at_once(((start - boot, end) for _, start, end in jobs), resolution)
+    others = ((n, successions(jobs, n, resolution)) for n in range(running + 1, most + 1))
+    tried = [(running, between), *(one for one in others if len(one[1]) >= ENOUGH)]
+    return min(tried, key=lambda one: float(np.ptp(np.quantile(one[1], (0.25, 0.75)))))
 
 
 def _changes(attempts: Sequence[Attempt], slots: int, clock: Clock) -> Mapping[str, Any] | None:
@@ -272,7 +296,7 @@ def _pickup(
     """Return the median wait of jobs that found a free slot, or of the shortest twentieth."""
     waits = np.sort([one.waited or 0.0 for one in attempts])
     most = np.inf if turnaround is None else turnaround
-    running = _count([_start(one) for one in attempts], [_end(one) + most for one in attempts])
+    running = _count([_start(one) for one in attempts], [end_of(one) + most for one in attempts])
     there = _count([at for at, _ in lives], [until for _, until in lives])
     free = [
         one.waited or 0.0
@@ -311,15 +335,11 @@ def _saturated(attempts: Sequence[Attempt], slots: int) -> float:
 
 
 def _spans(attempts: Sequence[Attempt]) -> list[Span]:
-    return [(one.eligible_at or 0.0, _start(one), _end(one)) for one in attempts]
+    return [(one.eligible_at or 0.0, _start(one), end_of(one)) for one in attempts]
 
 
 def _start(one: Attempt) -> float:
     return one.started_at or 0.0
-
-
-def _end(one: Attempt) -> float:
-    return one.finished_at or 0.0
 
 
 def telling(load: Load, half: int, most: int) -> slice:

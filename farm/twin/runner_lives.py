@@ -128,7 +128,7 @@ def idle_times_of(
     Attempts are by start; ``late``: when jobs arrived that found no runner idle, ascending, from
     ``begins`` on; ``between``: what a runner takes from a job to the next in any case.
     """
-    lives = np.array([(some[0].started_at, max(map(_end, some))) for some in by_runner.values()])
+    lives = np.array([(some[0].started_at, max(map(end_of, some))) for some in by_runner.values()])
     gaps = [gap for some in by_runner.values() for gap in _gaps(some)]
     comings, goings = np.sort(lives[:, 0]), np.sort(lives[:, 1])
     gaps.sort(key=lambda gap: gap[0] - gap[1])
@@ -140,7 +140,7 @@ def idle_times_of(
         outlived.append((max(0.0, taken_at - free_at - between), max(0, there)))
     gone = []
     for some in by_runner.values():
-        last = max(map(_end, some)) - begins
+        last = max(map(end_of, some)) - begins
         place = int(np.searchsorted(late, last + CLOCKS))
         if place < len(late) and some[-1].result != "lost":
             gone.append(float(late[place]) - last)
@@ -150,14 +150,15 @@ def idle_times_of(
 
 def _gaps(attempts: Sequence[Attempt]) -> list[tuple[float, float]]:
     """Return the times in which a runner had nothing to do, before another job."""
-    found, until = [], _end(attempts[0])
+    found, until = [], end_of(attempts[0])
     for one in attempts:
         start = one.started_at or 0.0
         if start > until:
             found.append((until, start))
-        until = max(until, _end(one))
+        until = max(until, end_of(one))
     return found
 
 
-def _end(one: Attempt) -> float:
+def end_of(one: Attempt) -> float:
+    """Return when it ended."""
     return one.finished_at or 0.0

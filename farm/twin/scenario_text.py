@@ -27,25 +27,10 @@ SHORT = 300.0
 """Seconds that the idle runners of most provisioners stay, at least."""
 ONE_POOL = "jobs without a label are one pool: any of its runners runs any of them"
 _SPANS = (
-    "pickup_time",
-    "inter_job_time",
-    "boot_time",
-    "idle_timeout",
-    "objective",
-    "window",
-    "idle_time",
-    "interval",
-    "first_plan",
-    "start",
-    "hold",
-    "cooldown",
-    "stabilization_window",
-    "polling_interval",
-    "initial_delay",
-    "out_cooldown",
-    "in_cooldown",
-    "ahead",
-)
+    "pickup_time", "inter_job_time", "boot_time", "idle_timeout", "objective", "window",
+    "idle_time", "interval", "first_plan", "start", "hold", "cooldown", "stabilization_window",
+    "polling_interval", "initial_delay", "out_cooldown", "in_cooldown", "ahead",
+)  # fmt: skip
 
 
 def pool_names(shapes: Sequence[Shape]) -> list[str]:

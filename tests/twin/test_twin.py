@@ -17,8 +17,9 @@ import pytest
 from farm import simulate
 from farm.app.twin import PoolTwin, Twin, order_of, twin_of, write_twin
 from farm.records.importing import load_records
+from farm.records.runners import most_at_once
 from farm.records.sources import export_attempts
-from farm.twin.candidates import NO_LIMIT
+from farm.twin.candidates import NO_LIMIT, candidates_of
 from farm.twin.flags import OVERTAKEN, flags_of, overtaking
 from farm.twin.pools import pools_of
 from farm.twin.scenario_text import ONE_POOL
@@ -114,6 +115,33 @@ def test_runners_of_one_job(tmp_path):
     assert one.document["builders"] == 8
     assert one.document["boot_time"] == pytest.approx(50.0, rel=0.15)
     waits_as_recorded(one)
+
+
+@pytest.mark.parametrize("policy", ["fifo", "sjf"])
+def test_runners_of_one_job_that_boot_count(tmp_path, policy):
+    """A limit of 16 is met with runners that boot: that many jobs never ran at once."""
+    sizing = {"algorithm": "arc", "min": 0, "max": 16}
+    pool = {"uses": 1, "boot_time": "8m", "pickup_time": "2s", "provisioner": sizing}
+    records = load_records([recorded(tmp_path, pool, policy=policy)], "csv", COLUMNS)
+    [(shape, _)] = pools_of(records)
+    assert most_at_once((one.started_at, one.finished_at) for one in records.attempts) < 16
+    assert shape.runners == 16
+    # of equal ones the first is told: a runner for each job
+    sized = (one.algorithm for one in candidates_of(shape) if one.algorithm != "fixed")
+    assert next(sized) == "arc"
+    # what passes before a job is the boot, as the twin has it
+    assert all(one >= 481.9 for one in shape.provisioning_delays[:-1])
+
+
+def test_runners_that_came_one_by_one_were_not_always_there(tmp_path):
+    """A pool that grew to its maximum and stayed there follows its queue, and is not fixed."""
+    growing = {"algorithm": "target-wait", "min": 2, "max": 12, "objective": "15m"}
+    pool = {"boot_time": "1m", "idle_timeout": "3h", "provisioner": growing}
+    path = recorded(tmp_path, pool, {"poisson": {"rate": "150/h"}, "count": 600})
+    [(shape, _)] = pools_of(load_records([path], "csv", COLUMNS))
+    assert shape.ever == shape.runners == 12
+    assert not shape.is_fixed
+    assert {"fixed", "target-wait"} <= {one.algorithm for one in candidates_of(shape)}
 
 
 def hosted(tmp_path: Path, most: int) -> PoolTwin:
@@ -238,23 +266,31 @@ def test_the_hours_of_a_timetable_are_those_of_the_records(tmp_path):
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    ("algorithm", "load", "options", "searched"),
+    ("algorithm", "load", "options", "searched", "order"),
     [
-        ("taskcluster", DAY, {}, {"boot_time": 80.0, "idle_timeout": 600.0}),
-        ("target-wait", PEAKS, {"objective": "7m", "interval": "15s"}, {"boot_time": 80.0}),
-        ("gitlab", DAY, {}, {"boot_time": 80.0}),
-        ("jenkins", PEAKS, {}, {"boot_time": 80.0, "idle_timeout": 600.0}),
-        ("predictive", PEAKS, {}, {"boot_time": 80.0}),
+        ("taskcluster", DAY, {}, {"boot_time": 80.0, "idle_timeout": 600.0}, {}),
+        ("target-wait", PEAKS, {"objective": "7m", "interval": "15s"}, {"boot_time": 80.0}, {}),
+        ("gitlab", DAY, {}, {"boot_time": 80.0}, {}),
+        ("jenkins", PEAKS, {}, {"boot_time": 80.0, "idle_timeout": 600.0}, {}),
+        ("predictive", PEAKS, {}, {"boot_time": 80.0}, {}),
+        # free runners go to teams that ran there last
+        (
+            "jenkins",
+            PEAKS,
+            {},
+            {"boot_time": 80.0, "idle_timeout": 600.0},
+            {"fair_share": ["team"]},
+        ),
     ],
 )
-def test_a_pool_that_follows_its_queue(tmp_path, algorithm, load, options, searched):
+def test_a_pool_that_follows_its_queue(tmp_path, algorithm, load, options, searched, order):
     """The algorithm is found, and boot time and idle time-out within 15 %."""
     pool = {
         "provisioner": {"algorithm": algorithm, "min": 0, "max": 11, **options},
         "boot_time": "80s",
         **({"idle_timeout": "10m"} if "idle_timeout" in searched else {}),
     }
-    one = only(twin(recorded(tmp_path, pool, load)))
+    one = only(twin(recorded(tmp_path, pool, load, **order)))
     assert one.algorithm == algorithm
     assert one.shape.runners == 11
     for key, value in searched.items():
