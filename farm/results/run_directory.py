@@ -287,7 +287,8 @@ def load_run(path: Path | str, *, unfinished: bool = False) -> Run:
     """
     path = Path(path)
     if not path.is_dir():
-        raise InputError(f"{path}: no such directory; expected one that a run left (--out)")
+        found = "a file" if path.exists() else "no such directory"
+        raise InputError(f"{path}: {found}; expected a directory that a run left (--out)")
     if not (path / META).is_file():
         raise InputError(f"{path}: not a run: it has no {META}")
     meta = _meta(path / META)

@@ -40,10 +40,16 @@ def find_scenario(path: str | Path) -> Path:
             f"scenario: found {path!r:.60}; allowed: a file, the name of an example, or a mapping"
         ) from None
     if path.is_dir() and path.name:
+        of_run = path / "scenario.yaml"
+        hint = f"of a bundle farm twin {path} -o mine.yaml makes one"
+        if of_run.is_file():
+            hint = f"that of this run is {of_run}"
         raise ScenarioError(
-            f"{path}: cannot be read: is a folder; allowed: a scenario file (of a bundle farm twin "
-            f"{path} -o mine.yaml makes one)"
+            f"{path}: cannot be read: is a folder; allowed: a scenario file ({hint})"
         )
+    other = {".yml": ".yaml", ".yaml": ".yml"}.get(path.suffix)
+    if other and not path.exists() and (near := path.with_suffix(other)).is_file():
+        raise ScenarioError(f"{path}: no such file; did you mean {near}?")
     if path == STDIN or path.exists() or path.suffix or len(path.parts) != 1:
         return path
     known = example_files()

@@ -72,6 +72,8 @@ class TwinErrors(Section):
         return difference != 0 and abs(difference) < self.largest * abs(base)
 
     def __str__(self) -> str:
+        if self.largest < 0.0005:
+            return "this twin's own errors are below 0.1 %"
         return (
             f"this twin's own errors: mean wait {self.mean:+.1%}, p95 {self.p95:+.1%}; differences "
             f"of waits below {self.largest:.1%} are {NOT_DISTINGUISHABLE}"

@@ -83,7 +83,8 @@ class Mapped(BaseModel):
         if len(given) == 1:
             return given[0]
         found = f"{' and '.join(given)} together" if given else "none of them"
-        raise ValueError(f"found {found}; allowed: exactly one of {', '.join(keys)}")
+        hint = f" ({given[0]}: null takes it away)" if given else ""
+        raise ValueError(f"found {found}; allowed: exactly one of {', '.join(keys)}{hint}")
 
 
 class Section(Mapped):

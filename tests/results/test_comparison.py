@@ -169,6 +169,14 @@ def test_a_comparison_is_readable(tmp_path: Path) -> None:
     assert "agreement: mean response time -26.7 %" in text
 
 
+def test_how_a_live_run_differs_from_its_simulation_is_said_as_a_direction(tmp_path: Path) -> None:
+    """A signed difference of one run from another is read the wrong way round."""
+    runs = leave(tmp_path / "a", [10.0] * 40), leave(tmp_path / "b", [11.0] * 40, world="live")
+    longer, shorter = (compare(two).answer for two in (runs, runs[::-1]))
+    assert longer == f"mean response time is 5.0 % longer in {runs[1].path} than in {runs[0].path}"
+    assert "is 4.8 % shorter in" in shorter
+
+
 @given(st.permutations(list(range(12))))
 def test_inverted_pairs_are_counted_exactly(ranks: list[int]) -> None:
     """The bitwise count equals looking at every pair."""

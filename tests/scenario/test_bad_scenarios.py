@@ -169,8 +169,15 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     """No such file, a folder, a file that is not text."""
     with pytest.raises(ScenarioError, match=r"no\.yaml: no such file"):
         load_scenario(tmp_path / "no.yaml")
-    with pytest.raises(ScenarioError, match="cannot be read: "):
+    with pytest.raises(
+        ScenarioError, match=r"cannot be read: is a folder; .*of a bundle farm twin"
+    ):
         load_scenario(tmp_path)
+    (tmp_path / "scenario.yaml").write_text("")
+    with pytest.raises(ScenarioError, match=r"that of this run is .*scenario\.yaml"):
+        load_scenario(tmp_path)
+    with pytest.raises(ScenarioError, match=r"did you mean .*scenario\.yaml\?"):
+        load_scenario(tmp_path / "scenario.yml")
     (tmp_path / "b.yaml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ScenarioError, match=r"b\.yaml: byte 0 is not UTF-8 text"):
         load_scenario(tmp_path / "b.yaml")

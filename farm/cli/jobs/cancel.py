@@ -85,5 +85,6 @@ def cancel(
     elif not quiet:
         all_of = whole is not None and not ended
         what = f"all of {invocation}" if all_of else many(len(names), "job")
+        none = ": none that waits or runs is like that" * (filtered and not (names or all_of))
         before = f" ({ended:,} had ended already)" if ended else ""
-        typer.echo(f"asked to cancel {what}{before}")
+        typer.echo(f"asked to cancel {what}{before or none}")

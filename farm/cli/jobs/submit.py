@@ -194,11 +194,8 @@ def submit(
 def _kind_of(source: Path | None, trace_format: str | None, service_time: str | None) -> str:
     """Return of what kind the source is, as the messages call it; raises InputError."""
     if (source is None) == (service_time is None):
-        raise InputError(
-            "found "
-            + ("neither" if source is None else "both FILE and --service-time")
-            + "; allowed: a FILE (or -), or --service-time for one job"
-        )
+        found = "no jobs" if source is None else "both FILE and --service-time"
+        raise InputError(f"found {found}; allowed: a FILE (or -), or --service-time for one job")
     if source is None:
         return ONE_JOB
     if trace_format is not None:
@@ -227,9 +224,9 @@ def _refuse_stray_options(context: typer.Context, kind: str) -> None:
             continue
         kinds = [one for one, names in OPTIONS.items() if parameter.name in names]
         if kinds and kind not in kinds:
-            raise InputError(
-                f"{parameter.opts[0]}: says something of {' or '.join(kinds)}; found {kind}"
-            )
+            its = " or ".join(kinds).replace(SCENARIO, "a scenario")
+            hint = "; of one job: --attribute KEY=VALUE" if parameter.name == "sets" else ""
+            raise InputError(f"{parameter.opts[0]}: belongs to {its}; found {kind}{hint}")
 
 
 def play_scenario(

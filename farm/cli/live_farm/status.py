@@ -22,6 +22,7 @@ from farm.live.redis.trouble import RedisError, Trouble, trouble_of
 from farm.live.wire.pool_report import FarmStatus
 from farm.terminal.console import FarmConsole, counted
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
+from farm.terminal.output import remark
 from farm.terminal.tables import Listing, folding, numbers, story, texts
 from farm.units import format_roughly, many
 
@@ -95,6 +96,7 @@ def _save(redis: str | None, folder: Path, file: Path, *, small: bool) -> None:
         return
     with file_access(f"--save: {file}"):
         file.write_text(text + "\n", encoding="utf-8")
+    remark(f"{file}: written; farm whatif {file} simulates from it")
 
 
 def _watch(client: FarmClient, interval: float, *, as_json: bool) -> None:

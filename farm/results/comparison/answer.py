@@ -18,6 +18,9 @@ WAIT, COST, RESPONSE = "waiting_time mean", "cost", "response_time mean"
 SHORTER, LONGER = ("better", "shorter", "less"), ("worse", "longer", "more")
 WORDS = ("true", "false", "null", "none")
 UNKNOWN = "; with one run of each the noise is unknown"
+FEW = 10
+FEW_SEEDS = "; more seeds (--replications) may tell more settings apart"
+"""Said where fewer than ``FEW`` seeds left a difference within the noise."""
 STILL = ("same", "noise", "small")
 STATISTICS = ("mean", "p50", "p95", "max")
 [MEAN_WAIT] = metrics_named([WAIT], "metric")
@@ -153,12 +156,13 @@ def _alike(one: Choice, base: Choice) -> str:
 def answer_of_sweep(sweep: Sweep, metric: Metric = MEAN_WAIT) -> str:
     """Return the first sentence on a sweep, by a metric and cost; where no job starts, so."""
     choices = list(choices_of_sweep(sweep, metric))
-    noise = UNKNOWN if len(sweep.seeds) == 1 else ""
+    few = len(sweep.seeds) < FEW and any(one.verdict == "noise" for one in choices)
+    noise = UNKNOWN if len(sweep.seeds) == 1 else FEW_SEEDS if few else ""
     if not choices:
         return "no job started" if metric is MEAN_WAIT else f"no setting has a {metric.name}"
     if len(choices) == 1:
         one = choices[0]
-        seeds = "with one seed" if noise else f"over {len(sweep.seeds)} seeds"
+        seeds = "with one seed" if len(sweep.seeds) == 1 else f"over {len(sweep.seeds)} seeds"
         cost = "" if metric.name == COST else f", cost {one.cost:,.3g}"
         return f"{one.what} {one.said}{_interval(one)} {seeds}{cost}"
     if metric.better is None:  # none is the best
@@ -219,8 +223,8 @@ def answer_of_comparison(comparison: Comparison) -> str:
         apart = first.agreement.mean_response_relative
         if apart is None:
             return f"{first.other} and {first.base} have no response times to compare"
-        share = readable_percent(apart, signed=True)
-        return f"mean response time differs by {share} in {first.other} from {first.base}"
+        than = f"{'shorter' if apart < 0 else 'longer'} in {first.other} than in {first.base}"
+        return f"mean response time is {readable_percent(abs(apart))} {than}"
     choices = list(choices_of_comparison(comparison))
     if len(choices) < 2:
         return "no job started in both runs"

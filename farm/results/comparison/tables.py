@@ -32,7 +32,8 @@ from farm.terminal.tables import Listing, as_html, folding, numbers, texts
 
 ABOUT = (
     "stretch: response time ÷ service time alone; fairness index: Jain's, of the parties' mean "
-    "stretches: 1 is even; idle share: of the slot time paid"
+    "stretches: 1 is even; cost: builder-hours, each at its pool's price; idle share: of the slot "
+    "time paid; throughput: jobs a second"
 )
 MOST_PARTS = 12
 """Parts of the jobs in a table, those that changed most."""

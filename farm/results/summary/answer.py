@@ -70,7 +70,7 @@ def answer_of_run(
         said = "no job waited"
     elif not is_short(summary):
         said = said if wait.p95 else "fewer than one in twenty jobs waited"
-        said += ": there are builders enough"
+        said += ": there are enough builders"
     elif scenario and (shortage := shortage_of(jobs_of_run(), summary, scenario)) is not None:
         waits, it = wait.p95, "it"
         if shortage.wait is not None and spoken_span(shortage.wait) != spoken_span(wait.p95):

@@ -43,7 +43,7 @@ def _pools(pools: Mapping[str, Part]) -> Listing:
         costs = readable_ratio(of.cost), readable_percent(of.idle_share)
         rows.append((name, readable_count(of.submitted), *waits, *costs))
     columns = numbers("jobs", "mean wait", "p95 wait", "cost", "idle")
-    return Listing((*texts("pool"), *columns), rows)
+    return Listing((*texts("pool"), *columns), rows, first_to_go=("idle", "cost"))
 
 
 def _events(summary: Summary) -> list[tuple[str, object]]:
@@ -122,4 +122,4 @@ def _spreads(summary: Summary) -> Listing:
             values = (of.mean, of.std, of.p50, of.p95, of.p99, of.max)
             rows.append((name, *map(readable, values), readable_count(of.count)))
     columns = numbers("mean", "std", "p50", "p95", "p99", "max", "of")
-    return Listing((*texts(""), *columns), rows)
+    return Listing((*texts(""), *columns), rows, first_to_go=("std", "p99", "max", "of"))

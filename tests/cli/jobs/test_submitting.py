@@ -173,14 +173,14 @@ def test_a_job_described_by_options_is_checked_before_it_is_sent(still: StillFar
         (("--score", "nan"), "score nan"),
         (("--level", "9" * 30), "level 999"),
         (("--id", "x", "--count", "3", "--prefix", "\t"), "control characters"),
-        (("--jobs", "3"), "--jobs: says something of a FILE"),
+        (("--jobs", "3"), "--jobs: belongs to a FILE"),
         (("--mode", "magic"), "allowed: timed"),
     ):
         assert said in still.says(*one, *words, code=2), words
     (still.folder / "a.jsonl").write_text(LINE % "x")
     for words in (("--user", "ann"), ("--level", "0"), ("--id", "y"), ("--count", "2")):
         told = still.says("submit", str(still.folder / "a.jsonl"), *words, code=2)
-        assert f"{words[0]}: says something of one job" in told
+        assert f"{words[0]}: belongs to one job" in told
     assert still.inbox() == []
     assert still.says(*one, "--id", "x", "--count", "2") == "2 jobs submitted\n"
     assert [job.id for job in still.submitted()] == ["x-1", "x-2"]

@@ -172,7 +172,7 @@ def test_no_docker_engine_is_one_message(tmp_path, locked_server):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["submit"], "found neither"),
+        (["submit"], "found no jobs; allowed: a FILE"),
         (["cancel"], "found no jobs"),
         (["job", "x", "--why", "--run", "."], "not a run: it has no meta.json"),
         (["submit", "--service-time", "5 parsecs", "--redis", "redis://x"], "5 parsecs"),
