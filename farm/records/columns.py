@@ -38,6 +38,9 @@ _RESULTS: dict[str, Result] = {
 _TIMES = {
     **{name: name for name in ("submitted", "eligible", "started", "finished", "declared_time")},
     **dict.fromkeys(("created", "queued"), "submitted"),
+    # not without the ending: it may say whether a job did
+    **dict.fromkeys(("completed_at", "ended_at", "end_time", "completion_time"), "finished"),
+    "start_time": "started",
     **dict.fromkeys(("duration", "run_time", "runtime", "elapsed"), "duration"),
     **dict.fromkeys(("wait", "waiting_time", "wait_time"), "wait"),
 }

@@ -322,3 +322,16 @@ def test_without_a_trace_it_has_the_twelve_keys_that_a_farm_needs(tmp_path: Path
     assert 0.5 < summary["utilization"] < 0.9
     with pytest.raises(FarmError, match="exists already"):
         CliRunner().invoke(app, said, catch_exceptions=False)
+
+
+def test_the_times_of_github_are_known_by_their_names(tmp_path: Path) -> None:
+    """As `gh api` calls them; whether a job is completed is no time of it."""
+    path = tmp_path / "jobs.csv"
+    at = "2026-11-02T09:0{}:00Z"
+    path.write_text(
+        "id, created_at, started_at, completed_at, completed\n"
+        f"7, {at.format(0)}, {at.format(1)}, {at.format(5)}, yes\n",
+        encoding="utf-8",
+    )
+    found = read_records(path, "csv", TraceOptions())
+    assert (found.service.tolist(), found.arrived.tolist()) == ([240.0], [0.0])

@@ -21,6 +21,7 @@ from farm.results.comparison.comparison import MetricComparison, PairComparison,
 from farm.results.comparison.significance import (
     Interval,
     inverted_share,
+    means_of,
     paired_interval,
     resampled_interval,
     welch_interval,
@@ -329,3 +330,9 @@ def test_resampled_intervals_hold_the_truth_as_often_as_they_say(level):
         assert found is not None
         held += found.low <= true <= found.high
     assert 88 <= held <= 100
+
+
+def test_equal_values_have_no_interval():
+    """Ten times the same trace is no noise of 7.11e-15: the sum of ten costs is rounded."""
+    [mean] = means_of(np.full((1, 10), 76.3))
+    assert (mean.value, mean.error) == (76.3, 0.0)

@@ -213,12 +213,15 @@ def mean_of(values: Floats) -> Mean:
 
 
 def means_of(rows: Floats) -> list[Mean]:
-    """Return the mean of each row of values, to the last bit as of each alone."""
-    count = rows.shape[1]
-    means: list[float] = np.mean(rows, axis=1).tolist()
+    """Return the mean of each row of values, to the last bit as of each alone.
+
+    Equal values have themselves as their mean, and no deviation: a sum of them may be rounded.
+    """
+    count, alike = rows.shape[1], rows.max(axis=1) == rows.min(axis=1)
+    means: list[float] = np.where(alike, rows[:, 0], np.mean(rows, axis=1)).tolist()
     if count == 1:
         return [Mean(mean, None, 0) for mean in means]
-    deviations: list[float] = np.std(rows, axis=1, ddof=1).tolist()
+    deviations: list[float] = np.where(alike, 0.0, np.std(rows, axis=1, ddof=1)).tolist()
     pairs = zip(means, deviations, strict=True)
     return [Mean(mean, deviation / math.sqrt(count), count - 1) for mean, deviation in pairs]
 
