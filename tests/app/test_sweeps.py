@@ -191,7 +191,7 @@ def test_a_killed_sweep_resumes_with_the_same_bytes(tmp_path: Path) -> None:
     """Finished runs are kept, a file being written is whole or absent, the rest is run again."""
     command = [
         sys.executable, "-m", "farm", "sweep", "mm1", "--vary", "scheduling.policy=fifo,sjf",
-        "-n", "6", "--set", "workload.0.count=2000", "--quiet", "--out",
+        "-n", "200", "--set", "workload.0.count=2000", "--quiet", "--out",
     ]  # fmt: skip
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     subprocess.run([*command, str(whole)], check=True, capture_output=True, timeout=120)
@@ -202,7 +202,7 @@ def test_a_killed_sweep_resumes_with_the_same_bytes(tmp_path: Path) -> None:
     process.send_signal(signal.SIGKILL)
     process.wait(timeout=30)
     finished = {path: path.stat().st_mtime_ns for path in (killed / "finished").glob("*.json")}
-    assert 2 <= len(finished) < 12
+    assert 2 <= len(finished) < 400
     subprocess.run([*command, str(killed)], check=True, capture_output=True, timeout=120)
     for name in ("table.csv", "runs.csv", "sweep.json"):
         assert (whole / name).read_bytes() == (killed / name).read_bytes()

@@ -159,7 +159,9 @@ def test_the_page_on_a_live_farm(
     assert done.returncode == 0, done.stderr
     result = farm.open_run(page / "run")
     assert result.jobs["outcome"].tolist() == ["succeeded"] * jobs
-    assert result.jobs["service_time_s"].min() >= 30.0  # uniform, or warming up
+    # uniform from 30 s on, or warming up; a start is noted when its report arrives, maybe late
+    late = 0.05 * result.scenario.live.speed
+    assert result.jobs["service_time_s"].min() >= 30.0 - late
     assert result.summary["builders"]["max_running"] in builders
     assert not result.summary["warnings"]
 
