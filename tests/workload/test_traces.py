@@ -191,7 +191,7 @@ def test_an_imported_trace_keeps_its_recorded_waits(write: Write) -> None:
     known = swf.read(path)
     assert known.happened is not None
     write_csv(read(path), path.with_suffix(".csv"), known.happened)
-    again = csv_table.read(path.with_suffix(".csv")).happened
+    again = csv_table.read(path, path.with_suffix(".csv").read_text()).happened
     assert again is not None
     np.testing.assert_array_equal(again.waited, known.happened.waited)
     np.testing.assert_array_equal(again.ran, known.happened.ran)

@@ -32,7 +32,6 @@ from farm.csv_cells import as_given, harmless, plain_columns
 from farm.records.attempt import Happened, Times
 from farm.records.coded import Coded
 from farm.records.columns import result_of
-from farm.records.content import read_text
 from farm.records.job_columns import COLUMNS, platform_of
 from farm.records.traces.records import Records
 
@@ -62,9 +61,9 @@ RECORDED = ("started_at_s", "finished_at_s", "outcome", "builder")
 """Columns of a run that say what happened to a job in it."""
 
 
-def read(path: Path) -> Records:
+def read(path: Path, text: str) -> Records:
     """Return the jobs of a table; TraceError names the line (from 1) and column that is wrong."""
-    if not (text := read_text(path)).strip():
+    if not text.strip():
         raise TraceError(f"{path}: is empty; allowed: a line that names the columns, then the jobs")
     try:
         return _records(*by_column(text), path)

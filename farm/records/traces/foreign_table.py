@@ -74,9 +74,11 @@ def read(path: Path, fields: Mapping[str, str] | None = None) -> Records:
 
     Without ``fields`` it is the project's own, or one of another's whose names say all times.
     """
-    if fields is None:
-        return _by_its_names(path)
-    text = read_text(path)
+    text = read_text(path)  # once: it may be standard input
+    return _by_its_names(path, text) if fields is None else _read(path, text, fields)
+
+
+def _read(path: Path, text: str, fields: Mapping[str, str]) -> Records:
     if not text.strip():
         raise TraceError(f"{path}: is empty; allowed: a line that names the columns, then the jobs")
     header, cells, refused = _cells(text, path)
@@ -151,18 +153,18 @@ def _line(text: str, row: int) -> int:
     return rows.line_num
 
 
-def _by_its_names(path: Path) -> Records:
-    if not (fields := _named(path)):
-        return csv_table.read(path)
-    found = read(path, fields)
+def _by_its_names(path: Path, text: str) -> Records:
+    if not (fields := _named(text)):
+        return csv_table.read(path, text)
+    found = _read(path, text, fields)
     said = ", ".join(f"{theirs} is {ours}" for ours, theirs in fields.items() if ours != theirs)
     return found._replace(notes=(*found.notes, f"by its names: {said}"))
 
 
-def _named(path: Path) -> dict[str, str]:
+def _named(text: str) -> dict[str, str]:
     """Return the columns of a foreign table by our names, if each time can only be one of them."""
     try:
-        names, _ = table_of(io.StringIO(read_text(path), newline=""))
+        names, _ = table_of(io.StringIO(text, newline=""))
     except csv.Error:
         return {}
     plain = {name: OTHER_NAMES.get(name.lower(), name.lower()) for name in names}

@@ -108,6 +108,8 @@ def test_jobs_from_a_pipe_are_submitted_up_to_the_mistake(still: StillFarm):
     told = still.says("submit", "-", stdin=f"{LINE % 'x'}\n".encode() + b"\xff\n", code=2)
     assert "stdin:2: byte 0 of the line is not UTF-8" in told
     assert still.says("submit", "-", stdin="") == "0 jobs submitted\n"
+    table = "job_id,submitted_at_s,service_time_s\nof-a-table,0,1\n"
+    assert still.says("submit", "-", "--format", "csv", stdin=table) == "of-a-table\n"
 
 
 def test_ctrl_c_while_waiting_for_a_pipe(still: StillFarm):
