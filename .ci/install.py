@@ -42,7 +42,8 @@ def say(number: int, lines: list[str], over: threading.Event) -> None:
         else:
             share = min(1.0, (found + known) / number)
             left = f", about {spent * (4 / 3 / share - 1):.0f}s left" if share else ""
-            text = f"fetching packages: {found} of some {number - known}, {0.75 * share:.0%}{left}"
+            some = max(found, number - known)
+            text = f"fetching packages: {found} of some {some}, {0.75 * share:.0%}{left}"
         sys.stderr.write(f"{text}\n")
 
 
