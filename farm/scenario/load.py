@@ -24,9 +24,7 @@ from farm.scenario.file.document import (
 from farm.scenario.file.overrides import apply_change, apply_override
 from farm.scenario.file.problems import describe
 from farm.scenario.model import Scenario
-
-IS_NAME = re.compile(r"\w[\w.-]{0,99}").fullmatch
-"""Whether a text can be the name of a run (``farm.scenario.quantities.RunName``)."""
+from farm.scenario.quantities import RUN_NAME
 
 
 def load_scenario(
@@ -36,7 +34,7 @@ def load_scenario(
     changes: Mapping[str, object] | None = None,
     kind: type[Scenario] = Scenario,
 ) -> Scenario:
-    """Return the scenario in a YAML file, with overrides applied, named after it if need be.
+    """Return the scenario in a YAML file, with overrides applied, named after the file by default.
 
     Files named in it are relative to the file that names them, those in overrides to the working
     directory. Raises ScenarioError with one
@@ -57,7 +55,7 @@ def load_scenario(
     else:
         path = find_scenario(source)
         document, name = _extended(path, ()), str(path)
-        if IS_NAME(path.stem):
+        if re.match(RUN_NAME, path.stem):
             document.setdefault("name", path.stem)
     for text in sets:
         apply_override(document, text)

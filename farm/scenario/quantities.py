@@ -77,7 +77,8 @@ Text = Annotated[str, Field(strict=True, min_length=1, max_length=500)]
 FileName = Annotated[Text, AfterValidator(_no_null)]
 Name = Annotated[str, Field(strict=True, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*\Z")]
 """Letters, digits, dots, dashes and underscores: it becomes part of ids, keys and file names."""
-RunName = Annotated[str, Field(strict=True, max_length=100, pattern=r"^\w[\w.-]*\Z")]
+RUN_NAME = r"^\w[\w.-]{0,99}\Z"
+RunName = Annotated[str, Field(strict=True, max_length=100, pattern=RUN_NAME)]
 """The same, with letters of any script: it is only shown, and written to files."""
 
 T = TypeVar("T")
