@@ -172,7 +172,7 @@ def test_a_farm_continues_by_itself_when_the_trouble_is_over(farm: Up, client, k
     jobs = [f"{kind}-{number}" for number in range(12)]
     services = farm.services()
     farm.submit(*jobs)
-    well = farm.said("well again", "scheduler")
+    paused, well = (farm.said(words, "scheduler") for words in ("work pauses", "well again"))
     began = time.monotonic()
     end = begin(client)
     try:
@@ -184,8 +184,10 @@ def test_a_farm_continues_by_itself_when_the_trouble_is_over(farm: Up, client, k
     farm.until_ended(*jobs)
     assert farm.services() == services
     # twice where a waiting read is broken off first, and the next one answered
-    said = farm.said(KINDS[kind], "scheduler")
-    assert 1 <= said == farm.said("well again", "scheduler") - well <= 2
+    assert 1 <= farm.said(KINDS[kind], "scheduler") <= 2
+    # a pause may have two causes: a connection is lost ("gone"), and the next one refused
+    pauses = farm.said("work pauses", "scheduler") - paused
+    assert 1 <= farm.said("well again", "scheduler") - well <= pauses <= 4
     assert farm.said("its host is silent", "scheduler") == 0
     assert farm.trouble() is None
 
