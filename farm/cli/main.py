@@ -350,7 +350,7 @@ def main() -> None:
         with_error_messages(app)
     finally:
         gc.freeze()
-        if "farm.sim.fast.engine_choice" in sys.modules:
+        if "farm.sim.fast.coverage" in sys.modules:
             _build_kernel(time.process_time() - began)
 
 

@@ -13,14 +13,8 @@ from farm.core.errors import ScenarioError
 from farm.scenario.calibration import with_calibrations_read
 from farm.scenario.checks import check_workload
 from farm.scenario.examples import find_scenario
-from farm.scenario.file.document import (
-    MarkedDict,
-    mark_of,
-    marked,
-    merge,
-    parse_document,
-    read_document,
-)
+from farm.scenario.file.document import parse_document, read_document
+from farm.scenario.file.line_marks import MarkedDict, mark_of, marked, merge
 from farm.scenario.file.overrides import apply_change, apply_override
 from farm.scenario.file.problems import describe
 from farm.scenario.model import Scenario

@@ -17,7 +17,7 @@ from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.forecasts.runtime.oracle import Oracle
-from farm.sim.fast.engine_choice import why_not, why_not_these
+from farm.sim.fast.coverage import why_not, why_not_these
 from farm.sim.fast.job_arrays import Load, load_of
 from farm.sim.fast.play import ends_of_each
 from farm.sim.simulation import play

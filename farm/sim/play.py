@@ -17,7 +17,7 @@ from farm.core.scheduler import Scheduler
 from farm.results.table.records import Recorder, RunRecords
 from farm.results.table.runs import Runs
 from farm.scenario import Scenario
-from farm.sim.fast.engine_choice import Jobs, why_not, why_not_these
+from farm.sim.fast.coverage import Jobs, why_not, why_not_these
 from farm.sim.fast.event_log import AT_ONCE, log_of
 from farm.sim.fast.job_arrays import load_of, loads_of
 from farm.sim.fast.play import Played, Watch

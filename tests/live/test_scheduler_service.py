@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from farm.app.jobs.changing import choose
+from farm.app.jobs.settings import choose
 from farm.app.recorded.replays import audit_run
 from farm.core.commands import EndJob
 from farm.core.events import SchedulingChanged

@@ -16,7 +16,8 @@ import numpy as np
 from farm.core.errors import InputError, ScenarioError, not_among
 from farm.results.comparison.sweep import Settings
 from farm.scenario import Scenario
-from farm.scenario.file.document import MarkedDict, parse_document, parse_value, read_document
+from farm.scenario.file.document import parse_document, parse_value, read_document
+from farm.scenario.file.line_marks import MarkedDict
 from farm.scenario.file.overrides import apply_change
 from farm.scenario.load import parse_scenario
 from farm.scenario.provisioning.presets import without_preset

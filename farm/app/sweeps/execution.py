@@ -158,7 +158,7 @@ class SentRuns(msgspec.Struct, frozen=True):
 
 
 class FinishedRuns:
-    """The summaries of finished runs in a directory."""
+    """The summaries of finished runs in a directory, from which an interrupted sweep is resumed."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from farm.app.jobs.changing import asked_of, set_all
+from farm.app.jobs.settings import asked_of, set_all
 from farm.cli.operating import operating
 from farm.core.rules import Choices
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis

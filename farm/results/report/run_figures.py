@@ -143,6 +143,7 @@ class RunFigures:
         return [chart.finished()] if chart.axes.lines else []
 
     def _slots(self) -> list[Chart]:
+        """Draw a Gantt chart of the slots."""
         found = lanes(self._jobs)
         if not found:
             return []

@@ -1,4 +1,4 @@
-"""Scenario files as data that remembers the line of each key.
+"""Scenario files as data with the line of each key (``line_marks``).
 
 Values follow the core schema of YAML 1.2: ``yes``, ``on``, ``1:30`` and dates are text, ``1e9`` is
 a number. Duplicate keys, tags, and values that refer to themselves are refused.
@@ -7,13 +7,13 @@ a number. Duplicate keys, tags, and values that refer to themselves are refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from farm.core.errors import ScenarioError
+from farm.scenario.file.line_marks import MarkedDict, MarkedList
 from farm.whole_files import read_whole
 
 MAX_VALUES = 1_000_000
@@ -21,22 +21,6 @@ MAX_VALUES = 1_000_000
 
 MAX_DEPTH = 100
 """The maximum number of values within each other."""
-
-
-class MarkedDict(dict[str, Any]):
-    """A mapping that stores where each key was written (``file:line``)."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.marks: dict[str, str] = {}
-
-
-class MarkedList(list[Any]):
-    """A list that stores where each item was written."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.marks: list[str] = []
 
 
 class _Loader(yaml.SafeLoader):
@@ -196,78 +180,6 @@ class _Builder:
         if kind == "str":
             return text
         raise ScenarioError(f"{self._mark(node)}: found the tag {node.tag}; allowed: no tags")
-
-
-def marked(value: object, source: str) -> Any:
-    """Return plain data as if it had been read from ``source``; NumPy values count as plain."""
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if isinstance(value, Mapping):
-        made = MarkedDict()
-        for key, one in value.items():
-            made[str(key)] = marked(one, source)
-            made.marks[str(key)] = source
-        return made
-    if isinstance(value, list | tuple):
-        items = MarkedList()
-        items.extend(marked(one, source) for one in value)
-        items.marks.extend([source] * len(value))
-        return items
-    return str(value) if isinstance(value, Path) else value
-
-
-def merge(base: MarkedDict, over: MarkedDict) -> MarkedDict:
-    """Return ``base`` merged with ``over``, whose keys take precedence; mappings are merged.
-
-    The pools of both are merged by name; any other list replaces the base's.
-    """
-    merged = MarkedDict()
-    for document in (base, over):
-        for key, value in document.items():
-            merged[key] = _merged_value(key, merged.get(key), value)
-            merged.marks[key] = document.marks.get(key, "")
-    return merged
-
-
-def _merged_value(key: str, old: object, new: object) -> object:
-    if isinstance(old, MarkedDict) and isinstance(new, MarkedDict):
-        return merge(old, new)
-    if key == "pools" and isinstance(old, MarkedList) and isinstance(new, MarkedList):
-        return _merge_pools(old, new)
-    return new
-
-
-def _merge_pools(base: MarkedList, over: MarkedList) -> MarkedList:
-    merged = MarkedList()
-    merged.extend(base)
-    merged.marks.extend(base.marks)
-    names = [pool.get("name") if isinstance(pool, dict) else None for pool in base]
-    for pool, mark in zip(over, over.marks, strict=True):
-        name = pool.get("name") if isinstance(pool, MarkedDict) else None
-        if name is not None and name in names:
-            index = names.index(name)
-            merged[index] = merge(merged[index], pool)
-        else:
-            merged.append(pool)
-            merged.marks.append(mark)
-    return merged
-
-
-def mark_of(data: Any, path: Sequence[str | int]) -> str | None:
-    """Return ``file:line`` of the innermost key on the path with a known line."""
-    found = None
-    for step in path:
-        if isinstance(data, MarkedDict) and step in data:
-            found = data.marks.get(str(step)) or found
-        elif isinstance(data, MarkedList) and isinstance(step, int) and step < len(data):
-            found = data.marks[step] or found
-        elif not isinstance(data, dict | list):
-            return found
-        try:
-            data = data[step]
-        except (KeyError, IndexError, TypeError):
-            return found
-    return found
 
 
 def _kind_of(value: object) -> str:

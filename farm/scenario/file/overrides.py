@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from farm.core.errors import ScenarioError, did_you_mean, nearest
-from farm.scenario.file.document import MarkedDict, MarkedList, marked, parse_value
+from farm.scenario.file.document import parse_value
+from farm.scenario.file.line_marks import MarkedDict, MarkedList, marked
 from farm.units import format_time, parse_time
 
 _SHORT = {"pool": ["pools"], "policy": ["scheduling", "policy"]}

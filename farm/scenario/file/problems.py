@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from farm.core.errors import allowed_by, not_among
-from farm.scenario.file.document import mark_of
+from farm.scenario.file.line_marks import mark_of
 
 Path = tuple[str | int, ...]
 

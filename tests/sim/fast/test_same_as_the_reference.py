@@ -24,7 +24,7 @@ from farm.results.summary.figures import RunInfo
 from farm.results.summary.summary import summarise
 from farm.results.table.columns import Coded
 from farm.results.table.records import Recorder, RunRecords
-from farm.sim.fast.engine_choice import why_not, why_not_these
+from farm.sim.fast.coverage import why_not, why_not_these
 from farm.sim.fast.event_log import log_of
 from farm.sim.fast.job_arrays import load_of
 from farm.sim.fast.kernel import native

@@ -1,4 +1,4 @@
-"""Whether the compiled engine can play a scenario: its object must be there, and cover it."""
+"""What the compiled engine covers: its object must be there, and know all that a scenario uses."""
 
 from __future__ import annotations
 
