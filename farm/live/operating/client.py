@@ -33,7 +33,6 @@ from farm.live.redis.lease import Holder, holder_of
 from farm.live.redis.trouble import Trouble, diagnose, unusable_server
 from farm.live.settings import DEFAULT_PREFIX
 from farm.live.store.job_reader import JobReader
-from farm.live.store.published import PIECE
 from farm.live.store.store import Store
 from farm.live.wire.messages import UNSTAMPED, Ask, MessageError, Play, Report, stream_of
 from farm.live.wire.pool_report import FarmStatus, HostRecord, PoolReport
@@ -303,12 +302,12 @@ class FarmClient(Sender):
         """Return an image of the whole farm; raises ServerError if no scheduler answers."""
         self.status()
         name = self._decoded(self._answer_to("farm", "", timeout), ImageName).image
-        key, text = self.keys.image(name), bytearray()
-        while piece := self._client.getrange(key, len(text), len(text) + PIECE - 1):
-            text += piece
-        if not text:
+        key, pieces = self.keys.image(name), list[bytes]()
+        while found := self._client.lrange(key, len(pieces), len(pieces)):
+            pieces += found
+        if not pieces:
             raise ServerError("the farm's image is gone already: ask again")
-        return self._decoded(bytes(text), FarmImage)
+        return self._decoded(b"".join(pieces), FarmImage)
 
     def _answer_to(
         self, about: Literal["decision", "job", "farm"], job: str, timeout: float

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 import msgspec
 from msgspec.structs import replace
@@ -25,7 +26,8 @@ from farm.forecasts.dispatch.lately import RecentErrors
 from farm.forecasts.dispatch.recent_arrivals import MOST_JOBS, ArrivalMemory
 from farm.forecasts.runtime.interface import Progress
 from farm.live.clock import FarmClock
-from farm.live.operating.answers import BUSY, FarmImage, ImageName, as_chosen
+from farm.live.operating.answers import BUSY, FarmImage, as_chosen
+from farm.live.operating.images import Images
 from farm.live.operating.questions import Questions, Rollouts
 from farm.live.protocol.protocol import Protocol
 from farm.live.regular_work import Background
@@ -159,8 +161,7 @@ class ControlPlane:
         self._lately = RecentErrors(self._waits)
         self._arrivals = ArrivalMemory(MOST_JOBS)
         self._scenario = scenario
-        #: the name of the last image of the whole farm, and until when it is good enough (real)
-        self._image, self._image_until = "", 0.0
+        self._images: Images | None = None
         self._next_saving = 0.0
         self._next_report = 0.0
         #: before this (real) no report is made, as one costs much
@@ -189,8 +190,8 @@ class ControlPlane:
             self._arrivals.take(event.at, event.jobs)
         elif isinstance(event, events.ArrivalsEnded):
             self._arrivals = ArrivalMemory(MOST_JOBS)
-        elif isinstance(event, CHANGES):
-            self._image_until = 0.0
+        elif isinstance(event, CHANGES) and self._images is not None:
+            self._images.outdate()
         if isinstance(event, events.BuilderJoined):
             self._pool_of[event.builder.id] = event.builder.pool
         elif isinstance(event, events.BuilderRetired | events.BuilderLost):
@@ -228,10 +229,7 @@ class ControlPlane:
             cost = min(SHARE * (time.thread_time() - began), MAX_REPORT_INTERVAL)
             self._not_before = now + cost
             self._next_report = now + max(REPORT_INTERVAL, cost)
-        if asked := farm.protocol.out.asked:
-            self._answer(asked[:MAX_ANSWERS], farm)
-            asked.clear()
-        return self._report_due(farm)
+        return min(self._answer(farm), self._report_due(farm))
 
     def _report_due(self, farm: Present) -> float:
         """Return when the next report is to be made (real)."""
@@ -241,10 +239,17 @@ class ControlPlane:
         needed = time.monotonic() + farm.clock.real_until(plans_at)
         return min(due, max(needed, self._not_before))
 
-    def _answer(self, asked: Sequence[wire.Ask], farm: Present) -> None:
-        """Name the image of the whole farm; answer other questions in steps."""
-        if for_farm := [question.reply_to for question in asked if question.about == "farm"]:
-            farm.notices.reply(ImageName(self._whole_farm(farm)), *for_farm)
+    def _answer(self, farm: Present) -> float:
+        """Answer what was asked, jobs in steps; return when an image may be ready (real)."""
+        asked = farm.protocol.out.asked[:MAX_ANSWERS]
+        farm.protocol.out.asked.clear()
+        if self._images is None:
+            self._images = Images(partial(self._image_of, farm))
+        due = self._images.turn(
+            [question.reply_to for question in asked if question.about == "farm"],
+            len(self._scheduler.jobs),
+            farm.notices,
+        )
         refused = [
             question.reply_to
             for question in asked
@@ -252,6 +257,7 @@ class ControlPlane:
         ]
         if refused:
             farm.notices.reply(BUSY, *refused)
+        return due
 
     def _ask(self, question: wire.Ask, farm: Present) -> bool:
         if self._questions is None:
@@ -271,26 +277,18 @@ class ControlPlane:
         state = self._scheduler.jobs.get(job)
         return state is not None and state.slot is None
 
-    def _whole_farm(self, farm: Present) -> str:
-        """Return under which name the farm's image is kept; a costly one is reused for a while."""
-        began = time.monotonic()
-        if began >= self._image_until:
-            choices = self._scheduler.rules.choices
-            snapshot = snapshot_of(self._scheduler, farm.clock.now())
-            image = FarmImage(
-                # sizes are the scenario's then: a what-if may change them
-                snapshot=replace(snapshot, choices=replace(choices, pools={})),
-                scenario=as_chosen(self._scenario, choices),
-                statistics=self._statistics(),
-                progress=self._progress(farm.protocol),
-                lost=self._lost_lately(began),
-                recent=self._arrivals.recent(snapshot.at),
-            )
-            text = msgspec.json.encode(image)
-            good_for = SHARE * (time.monotonic() - began)
-            self._image = farm.notices.keep_image(text, good_for, before=self._image)
-            self._image_until = time.monotonic() + good_for
-        return self._image
+    def _image_of(self, farm: Present) -> FarmImage:
+        choices = self._scheduler.rules.choices
+        snapshot = snapshot_of(self._scheduler, farm.clock.now())
+        return FarmImage(
+            # sizes are the scenario's then: a what-if may change them
+            snapshot=replace(snapshot, choices=replace(choices, pools={})),
+            scenario=as_chosen(self._scenario, choices),
+            statistics=self._statistics(),
+            progress=self._progress(farm.protocol),
+            lost=self._lost_lately(time.monotonic()),
+            recent=self._arrivals.recent(snapshot.at),
+        )
 
     def _progress(self, protocol: Protocol) -> dict[str, Progress]:
         """Return what running attempts reported last, by job."""

@@ -50,7 +50,7 @@ dead-letters           list     DeadLetter (JSON), for the last 1,000 messages t
                                 the newest first
 refused                hash     reason -> how many messages were refused for it
 reply:<token>          list     the answer to one question; it expires
-image:<name>           string   an image of the whole farm (JSON), named in answers; it expires
+image:<name>           list     an image of the whole farm (JSON), in pieces, named in answers
 celery:…               various  what Celery's transport keeps (one list per builder host: its queue)
 ===================== ======== =====================================================
 """
@@ -142,7 +142,7 @@ class Keys:
         return f"{self.prefix}reply:{token}"
 
     def image(self, name: str) -> str:
-        """Return the string that an image of the whole farm is kept in."""
+        """Return the list that an image of the whole farm is kept in."""
         return f"{self.prefix}image:{name}"
 
     def host_list(self, host: str) -> str:

@@ -18,7 +18,7 @@ from farm.live.redis.keys import Keys, literal, patterns
 #: what every connection needs; `-@dangerous` takes away what looks at, or ends, those of others
 COMMON = ("+@connection", "+@transaction", "-@dangerous", "+info", "+time")
 READING = (
-    "+get", "+getrange", "+exists", "+hget", "+hgetall", "+hkeys", "+hlen", "+hmget", "+llen",
+    "+get", "+exists", "+hget", "+hgetall", "+hkeys", "+hlen", "+hmget", "+llen",
     "+lrange", "+smembers", "+xlen", "+zcard", "+zrange", "+zrangebylex", "+zrank", "+zscore",
 )  # fmt: skip
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import uuid
 from collections.abc import Callable, Mapping
 
 import msgspec
@@ -63,23 +62,26 @@ class Notices:
 
         self._write(fill)
 
-    def keep_image(self, text: bytes, good_for: float, *, before: str) -> str:
-        """Keep an image of the farm in the place of the one before; return its name.
+    def keep_piece(self, image: str, piece: bytes) -> None:
+        """Add to an image of the farm, from any thread; raises redis.RedisError.
 
-        It is named for ``good_for`` real seconds; the one before can be read a little longer.
+        In a list, as the server copies all of a long string to make it longer.
         """
-        name = uuid.uuid4().hex
-        key, life = self._keys.image(name), int(good_for) + REPLY_TIME
+        key = self._keys.image(image)
+        self._client.pipeline(transaction=False).rpush(key, piece).expire(key, REPLY_TIME).execute()
+
+    def keep_image(self, image: str, good_for: float, *, before: str) -> None:
+        """Keep an image for those named it within ``good_for`` real seconds.
+
+        The one before can be read a little longer.
+        """
+        lives = {image: int(good_for) + REPLY_TIME, before: READ_TIME}
 
         def fill(pipe: Connection) -> None:
-            pipe.append(key, piece)
-            pipe.expire(key, life)
+            for name, life in lives.items():
+                pipe.expire(self._keys.image(name), life)
 
-        for first in range(0, len(text), PIECE):  # no command keeps the server busy for long
-            piece = text[first : first + PIECE]
-            self._write(fill)
-        self._write(lambda pipe: pipe.expire(self._keys.image(before), READ_TIME))
-        return name
+        self._write(fill)
 
     def keep_learned(self, learned: Learned) -> None:
         """Save what the scheduler knows of the past, for the farm's next scheduler."""

@@ -29,7 +29,7 @@ from farm.core.pools.spec import MAX_STARTS
 from farm.forecasts.dispatch.calibration import Calibration
 from farm.forecasts.dispatch.lately import Lately
 from farm.live.operating import client as client_module
-from farm.live.operating import control_plane
+from farm.live.operating import control_plane, images
 from farm.live.operating.answers import BUSY
 from farm.live.operating.client import FRESH, FarmClient
 from farm.live.protocol import submissions
@@ -197,7 +197,7 @@ def test_an_operator_who_has_changed_something_gets_no_older_image(
     server: Server, keys: Keys, lead: Lead, monkeypatch
 ):
     """A costly image is used again for a while, but shows no builders drained that are not."""
-    monkeypatch.setattr(control_plane, "SHARE", 1e9)
+    monkeypatch.setattr(images, "SHARE", 1e9)
     leader = lead()
     control, times = leader.control(), itertools.count(1.0)
     monkeypatch.setattr(leader.world.clock, "now", lambda: next(times))
