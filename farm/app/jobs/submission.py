@@ -111,7 +111,11 @@ class Submission:
 
     def check_accepted(self) -> None:
         """Raise InputError if the farm has refused any of the jobs."""
-        self._client.check_accepted()
+        try:
+            self._client.check_accepted()
+        except InputError:
+            self.submitted -= len(self._client.refused())
+            raise
 
     def outcome(self) -> dict[str, object]:
         """Return the outcome as plain values."""

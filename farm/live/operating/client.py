@@ -260,14 +260,16 @@ class FarmClient(Sender):
         last = place_of(self._submitted[-1])
         if not _comes_true(lambda: place_of(self._submissions_read()) >= last, timeout):
             return
-        ours = set(self._submitted)
-        letters = kept(self._client, self.keys)
-        refused = [one for one in letters if one.stream == "submissions" and one.entry in ours]
-        if refused:
+        if refused := self.refused():
             raise InputError(
                 f"the farm has refused {many(len(refused), 'job')} of those that were submitted: "
                 f"{refused[-1].why} (farm admin dead-letters shows each)"
             )
+
+    def refused(self) -> list[DeadLetter]:
+        """Return what was refused of that, the newest first."""
+        ours, letters = set(self._submitted), kept(self._client, self.keys)
+        return [one for one in letters if one.stream == "submissions" and one.entry in ours]
 
     def ask(
         self, about: Literal["decision", "job"], job: str, timeout: float = ANSWER_TIMEOUT

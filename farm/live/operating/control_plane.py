@@ -196,7 +196,7 @@ class ControlPlane:
             self._pool_of[event.builder.id] = event.builder.pool
         elif isinstance(event, events.BuilderRetired | events.BuilderLost):
             pool = self._pool_of.pop(event.builder, None)
-            if pool is not None and isinstance(event, events.BuilderLost):
+            if pool is not None and isinstance(event, events.BuilderLost) and not event.excused:
                 lost = LostBuilder(event.builder, event.at, event.reason, pool)
                 self._lost.append((time.monotonic(), lost))
         for command in commands:

@@ -18,9 +18,11 @@ from farm.app.jobs import submission
 from farm.app.jobs.sources import standard_input
 from farm.core.errors import InputError
 from farm.core.model import Job
+from farm.live.operating import client
 from farm.live.operating.client import FarmClient
 from farm.live.redis.connection import connect
 from farm.live.redis.server import EmbeddedServer, _wheel_binary
+from farm.live.wire.refusals import DeadLetter
 from tests.worlds.still import StillFarm
 
 pytestmark = pytest.mark.live
@@ -290,3 +292,17 @@ def test_a_load_reports_which_jobs_are_known(still: StillFarm):
     still.wait(second)
     assert still.farm(*words).stderr == "submitted 1 job, 2 known already\n"
     assert [job.id for job in still.submitted()] == [third]
+
+
+def test_a_refused_job_does_not_count_as_submitted(still: StillFarm, monkeypatch):
+    """The note on jobs that were submitted names those that the farm has accepted."""
+    why = "live jobs ask for 1000 platforms of no pool already"
+    letters = [DeadLetter("submissions", "1-1", "out-of-bounds", why)]
+    monkeypatch.setattr(FarmClient, "is_attended", lambda *_: True)
+    monkeypatch.setattr(client, "_comes_true", lambda *_: True)
+    monkeypatch.setattr(FarmClient, "refused", lambda _: letters)
+    words = ("submit", "--service-time", "1s", "--platform", "amd64/virtual", "--quiet")
+    assert "submitted before" not in still.says(*words, code=2)
+    told = still.says(*words, "--count", "2", code=2)
+    assert "refused 1 job of those that were submitted: live jobs ask for" in told
+    assert "(1 job was submitted before that; --skip-known skips them)" in told

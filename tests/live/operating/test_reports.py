@@ -147,6 +147,23 @@ def test_a_lost_builder_is_shown_with_its_pool(
 
 
 @pytest.mark.live
+def test_a_builder_whose_host_was_stopped_is_not_shown_as_lost(
+    server: Server, keys: Keys, lead: Lead
+):
+    """An orderly stop of its machine is nobody's failure."""
+    leader = lead()
+    control = leader.control()
+    for event in (
+        BuilderJoined(1.0, Builder(id="static-7f", pool="linux", index=9)),
+        BuilderLost(2.0, "static-7f", "its host left", excused=True),
+    ):
+        control.observe(event, leader.scheduler.handle(event))
+    leader.world.serve(control)
+    with FarmClient(server.url, keys.prefix) as operator:
+        assert operator.status().lost == ()
+
+
+@pytest.mark.live
 def test_the_next_scheduler_knows_how_right_estimates_were(lead: Lead):
     """The errors from which intervals are made, and what a user is told of the last ones."""
     leader, calibration = lead(), Calibration()
@@ -241,6 +258,7 @@ def test_a_submitter_learns_what_the_farm_refused(
         other.check_accepted()
         with pytest.raises(InputError, match=r"refused 1 job .* job j2: live jobs ask for"):
             one.check_accepted()
+        assert [letter.why for letter in one.refused()] == [f"job j2: {submissions.ONE_TOO_MANY}"]
         assert list(one.known(["j0", "j1", "j2"])) == ["j0", "j1"]
 
 
