@@ -11,6 +11,8 @@ from farm.core.events import EstimateMade, Event
 
 #: jobs that count, by method
 REMEMBERED = 50
+#: waiting jobs of which it is kept what they were told: a longer queue's last ones are left out
+MAX_TOLD = 10_000
 MINUTE = 60.0
 
 
@@ -51,7 +53,8 @@ class RecentErrors:
         """Note what was told, and how it went."""
         told = self.memory.told
         if type(event) is EstimateMade:
-            if event.waiting and event.dispatch_at is not None and self._waits(event.job):
+            kept = event.job in told or len(told) < MAX_TOLD
+            if kept and event.waiting and event.dispatch_at is not None and self._waits(event.job):
                 told.setdefault(event.job, []).append((event.rules, event.dispatch_at))
             return
         for command in commands:

@@ -16,6 +16,7 @@ from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import JobRecord
 from farm.core.state.working_state import BuilderRequest
+from farm.forecasts.dispatch import lately
 from farm.forecasts.dispatch.at_submission import Forecast
 from farm.forecasts.dispatch.lately import Lately, RecentErrors
 from farm.live.operating.answers import Answer, Waiting
@@ -208,6 +209,22 @@ def test_how_an_estimate_was_made(told: Told):
     dear = told.of("c", rollouts=Rolled(None, dear=True))
     assert (dear.method, dear.dispatch_in_time) == ("formula", formula)
     assert dear.no_rollouts == "rollouts are too dear for this farm now"
+
+
+def test_of_a_very_long_queue_not_all_that_was_told_is_kept(monkeypatch):
+    """It is saved every few seconds; who was told already stays, and a dispatch makes room."""
+    monkeypatch.setattr(lately, "MAX_TOLD", 2)
+    recent = RecentErrors(lambda _: True)
+
+    def tell(*jobs: str) -> list[int]:
+        for job in jobs:
+            recent.observe(events.EstimateMade(0.0, job, "rollout", 9.0, waiting=1), ())
+        return [len(recent.memory.told.get(job, ())) for job in ("a", "b", "c")]
+
+    assert tell("a", "b", "c", "a") == [2, 1, 0]
+    start = StartJob(Job(id="a", service_time=1.0, platform=AMD64), 1, "linux-1", 0)
+    recent.observe(events.AlarmRang(9.0), [start])
+    assert tell("c") == [0, 1, 1]
 
 
 def test_how_good_estimates_were_lately(told: Told):
