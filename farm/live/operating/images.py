@@ -26,7 +26,7 @@ log = logging.getLogger("farm.scheduler")
 
 #: live jobs from which on a fork makes the image: at once they take some 50 ms
 FORK_FROM = 20_000
-#: an image is used again for so many times as long as it took, at once and by a fork
+#: an image is used for this multiple of the time that it took, at once and by a fork
 SHARE, SHARE_OF_FORK = 20, 4
 #: who may wait for an image; who asks beyond that gets no answer
 MAX_ASKERS = 300
@@ -77,7 +77,7 @@ class Images:
 
 
 class Copy(threading.Thread):
-    """Writes an image of the farm as it is now; with a fork, while the farm goes on."""
+    """Writes an image of the farm as it is now; with a fork, while the farm continues."""
 
     def __init__(
         self, make: Callable[[], FarmImage], keep: Callable[[str, bytes], object], *, forks: bool
@@ -110,7 +110,7 @@ class Copy(threading.Thread):
             os.close(into)
             return os.fdopen(out, "rb")
         try:
-            os.close(out)  # or it would not learn that nobody reads
+            os.close(out)  # or a write without a reader would wait
             die_with(parent)
             kill_before_host()
             gc.disable()

@@ -96,9 +96,8 @@ class Hosts:
 
     def lose(self, host: HostState, at: float, reason: str, *, excused: bool = False) -> None:
         """Declare a host lost with all its builders (``excused``: it was asked to leave)."""
-        if host.plays:  # a host without builders had been dismissed
-            level, what = (logging.INFO, "has left") if excused else (logging.WARNING, "is lost")
-            log.log(level, "builder host %s %s: %s", host.name, what, reason)
+        if host.plays and not excused:  # a host without builders had been dismissed
+            log.warning("builder host %s is lost: %s", host.name, reason)
         for builder in self._roster.give_up(host):
             self._gone(BuilderLost(at, builder, reason, excused))
         self.place()

@@ -59,7 +59,7 @@ def answered(images: Images, kept: Kept, asker: str) -> bool:
     return asker in kept.replies
 
 
-def test_a_large_farm_goes_on_while_its_image_is_made():
+def test_a_large_farm_continues_while_its_image_is_made():
     """A fork makes it, of the instant at which it was asked for; no turn waits for the fork."""
     kept, now = Kept(), [1.0]
 

@@ -150,7 +150,7 @@ def test_a_lost_builder_is_shown_with_its_pool(
 def test_a_builder_whose_host_was_stopped_is_not_shown_as_lost(
     server: Server, keys: Keys, lead: Lead
 ):
-    """An orderly stop of its machine is nobody's failure."""
+    """An orderly stop of its machine is no failure."""
     leader = lead()
     control = leader.control()
     for event in (
