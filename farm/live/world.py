@@ -28,10 +28,10 @@ from farm.live.regular_work import LEAST_WAIT, MAX_WAIT, Background, RegularWork
 from farm.live.settings import from_environment, start_limit
 from farm.live.store.saved import SavedFarm
 from farm.live.store.store import Store
+from farm.live.wire.dead_letters import SHOWN
 from farm.live.wire.inbox import Inbox
 from farm.live.wire.messages import Ask, PlannerReport
 from farm.live.wire.pool_report import FarmStatus, status_of
-from farm.live.wire.refusals import SHOWN
 from farm.metrics.series import Series
 
 

@@ -20,9 +20,9 @@ from farm.core.events import AlarmRang, Event, JobsSubmitted
 from farm.core.model import Job
 from farm.core.state.working_state import JobState
 from farm.forecasts.runtime.interface import Progress
+from farm.live.operating.answering import Questions
 from farm.live.operating.answers import Answer
 from farm.live.operating.client import FarmClient
-from farm.live.operating.questions import Questions
 from farm.live.redis.keys import Keys
 from farm.live.store.batch import Batch
 from farm.live.store.job_reader import state_of

@@ -23,15 +23,15 @@ from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.core.state.restore import restore
 from farm.forecasts.runtime.registry import make_estimator
+from farm.live.operating.answering import MAX_QUESTIONS
 from farm.live.operating.control_plane import MAX_ANSWERS, ControlPlane
-from farm.live.operating.questions import MAX_QUESTIONS
 from farm.live.options import LiveOptions, Stays, Watchers
 from farm.live.redis.keys import LAST_ENTRY, STREAMS, Keys
 from farm.live.run import run_live
 from farm.live.store.store import Store
 from farm.live.wire import messages as wire
+from farm.live.wire.dead_letters import KEPT, kept
 from farm.live.wire.messages import UNSTAMPED, VERSION, Envelope
-from farm.live.wire.refusals import KEPT, kept
 from farm.live.world import LiveWorld
 
 pytestmark = pytest.mark.live

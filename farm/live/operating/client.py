@@ -34,9 +34,9 @@ from farm.live.redis.trouble import Trouble, diagnose, unusable_server
 from farm.live.settings import DEFAULT_PREFIX
 from farm.live.store.job_reader import JobReader
 from farm.live.store.store import Store
+from farm.live.wire.dead_letters import DeadLetter, kept
 from farm.live.wire.messages import UNSTAMPED, Ask, MessageError, Play, Report, stream_of
 from farm.live.wire.pool_report import FarmStatus, HostRecord, PoolReport
-from farm.live.wire.refusals import DeadLetter, kept
 from farm.live.wire.reporter import EnvelopeMaker
 from farm.units import many
 

@@ -26,9 +26,9 @@ from farm.forecasts.dispatch.lately import RecentErrors
 from farm.forecasts.dispatch.recent_arrivals import MOST_JOBS, ArrivalMemory
 from farm.forecasts.runtime.interface import Progress
 from farm.live.clock import FarmClock
+from farm.live.operating.answering import Questions, Rollouts
 from farm.live.operating.answers import BUSY, FarmImage, as_chosen
 from farm.live.operating.images import Images
-from farm.live.operating.questions import Questions, Rollouts
 from farm.live.protocol.protocol import Protocol
 from farm.live.regular_work import Background
 from farm.live.store.published import Notices

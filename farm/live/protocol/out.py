@@ -7,9 +7,10 @@ from collections import deque
 import msgspec
 
 from farm.core.events import Event
+from farm.live.wire.dead_letters import SHOWN, Reason
 from farm.live.wire.inbox import Entry
 from farm.live.wire.messages import Ask, HostCommand
-from farm.live.wire.refusals import SHOWN, Reason, Refusals
+from farm.live.wire.refusals import Refusals
 
 
 class Out:

@@ -15,8 +15,8 @@ from farm.core.state.snapshot import BuilderRecord, JobRecord
 from farm.live.redis.connection import Connection
 from farm.live.redis.keys import Keys
 from farm.live.store.saved import Counts, HostLife, Try
+from farm.live.wire.dead_letters import DeadLetter, Reason, set_aside
 from farm.live.wire.messages import Play
-from farm.live.wire.refusals import DeadLetter, Reason, set_aside
 
 #: real seconds that a message waits for an unknown host
 UNKNOWN_HOSTS_TIME = 5

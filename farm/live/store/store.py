@@ -28,8 +28,8 @@ from farm.live.redis.trouble import PassOverSpoilt
 from farm.live.store.batch import Batch, pieces
 from farm.live.store.published import Notices
 from farm.live.store.saved import Counts, HostLife, Learned, SavedFarm
+from farm.live.wire.dead_letters import DeadLetter, kept, set_aside
 from farm.live.wire.messages import VERSION, Play
-from farm.live.wire.refusals import DeadLetter, kept, set_aside
 
 T = TypeVar("T")
 

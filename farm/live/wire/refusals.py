@@ -1,48 +1,17 @@
-"""Refused messages: counted by reason, kept for inspection, logged occasionally."""
+"""Refusals are counted by reason, collected, and logged occasionally."""
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
-from typing import Literal
 
-import msgspec
-
-from farm.live.redis.connection import Connection
-from farm.live.redis.keys import UNREADABLE, Keys
-from farm.live.redis.trouble import PassOverSpoilt
+from farm.live.wire.dead_letters import KEPT, DeadLetter, Reason
 
 log = logging.getLogger(__name__)
 
-#: refused messages that are kept
-KEPT = 1000
-#: bytes of each that are kept
-SHOWN = 4096
 #: real seconds between two lines of the log on one reason
 LOG_INTERVAL = 60.0
-
-Reason = Literal[
-    "unreadable", "version", "too-large", "out-of-bounds", "unknown-life", "not-its-own", "error"
-]
-"""Why a message was refused (docs/explanation/reliability.md says what each means)."""
-
-
-class DeadLetter(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A message that was refused, or set aside because handling it failed."""
-
-    #: of the scheduler's
-    stream: str
-    #: where it stood: its milliseconds are when it was written, by the server's clock
-    entry: str
-    reason: Reason
-    #: what was found and what is allowed; of an error its traceback
-    why: str
-    sender: str = ""
-    #: the message, or its beginning
-    text: str = ""
 
 
 class Refusals:
@@ -79,29 +48,3 @@ class Refusals:
         count = self._unlogged.pop(letter.reason)
         more = f" (and {count - 1:,} more since the last such line)" if count > 1 else ""
         log.warning("refused a message of %s: %s%s", letter.stream, letter.why, more)
-
-
-def set_aside(
-    pipe: Connection, keys: Keys, letters: Sequence[DeadLetter], counts: Mapping[Reason, int]
-) -> None:
-    """Add to a transaction what was refused, and how many by reason."""
-    if letters:
-        pipe.lpush(keys.dead_letters, *map(msgspec.json.encode, letters))
-        pipe.ltrim(keys.dead_letters, 0, KEPT - 1)
-    for reason, count in counts.items():
-        pipe.hincrby(keys.refused, reason, count)
-
-
-def kept(client: Connection, keys: Keys) -> list[DeadLetter]:
-    """Return what was refused last, the newest first; what is no such letter is passed over."""
-    found: list[DeadLetter] = []
-    with PassOverSpoilt():
-        for value in client.lrange(keys.dead_letters, 0, -1):
-            with contextlib.suppress(*UNREADABLE):
-                found.append(msgspec.json.decode(value, type=DeadLetter))
-    return found
-
-
-def shown(data: bytes) -> str:
-    """Return the beginning of a message as text."""
-    return data[:SHOWN].decode("utf-8", "backslashreplace")[:SHOWN]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from farm.live.store.batch import Batch
-from farm.live.wire.refusals import DeadLetter
+from farm.live.wire.dead_letters import DeadLetter
 from tests.worlds.still import StillFarm
 
 pytestmark = pytest.mark.live

@@ -22,7 +22,7 @@ from farm.live.operating import client
 from farm.live.operating.client import FarmClient
 from farm.live.redis.connection import connect
 from farm.live.redis.server import EmbeddedServer, _wheel_binary
-from farm.live.wire.refusals import DeadLetter
+from farm.live.wire.dead_letters import DeadLetter
 from tests.worlds.still import StillFarm
 
 pytestmark = pytest.mark.live

@@ -19,8 +19,8 @@ from farm.core.state.working_state import BuilderRequest
 from farm.forecasts.dispatch import lately
 from farm.forecasts.dispatch.at_submission import Forecast
 from farm.forecasts.dispatch.lately import Lately, RecentErrors
+from farm.live.operating.answering import Questions
 from farm.live.operating.answers import Answer, Waiting
-from farm.live.operating.questions import Questions
 from farm.live.wire.messages import Ask
 
 AMD64 = Platform("amd64", True)
