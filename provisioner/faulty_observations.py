@@ -69,7 +69,7 @@ class WithFaultyObservations:
         plan, after = self._algorithm.plan(self._as_seen(snapshot, seen[0]), before)
         return plan, PastFigures(seen, save_memory(after).decode())
 
-    def stays_until(self, snapshot: PoolSnapshot, memory: PastFigures) -> float:  # noqa: ARG002
+    def stays_until(self, snapshot: PoolSnapshot, _: PastFigures) -> float:
         """Return that any plan may differ: what happened is still on its way."""
         return snapshot.at
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+from typing import ClassVar
 
 from celery.worker.consumer import Consumer
 from celery.worker.state import maybe_shutdown
@@ -29,7 +30,7 @@ class HostConsumer(Consumer):  # type: ignore[misc]  # Celery has no types
     class Blueprint(Consumer.Blueprint):  # type: ignore[misc]  # nor here
         """The steps of the consumer (mingle is only there because Tasks asks for it)."""
 
-        default_steps = [  # noqa: RUF012 - Celery's own attribute, read once
+        default_steps: ClassVar = [
             "celery.worker.consumer.connection:Connection",
             "celery.worker.consumer.events:Events",
             "celery.worker.consumer.tasks:Tasks",

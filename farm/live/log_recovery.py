@@ -93,7 +93,10 @@ def recovered(store: Store, call: ServerCalls, speed: float, stays: Stays) -> Re
     if not (ahead := ahead_of(folder, commits)):
         return None
     cursor = call(lambda: store.begin_again(speed))
-    known = lambda names: call(lambda: store.known(names))  # noqa: E731
+
+    def known(names: list[str]) -> Collection[str]:
+        return call(lambda: store.known(names))
+
     return recover(folder, ahead, stays.make_scheduler, speed, cursor, known)
 
 

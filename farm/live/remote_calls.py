@@ -24,6 +24,7 @@ from kombu.exceptions import OperationalError
 
 from farm.core.errors import FarmError, RunError, ServerError
 from farm.live.redis.connection import check_server, connect, redacted
+from farm.live.settings import from_environment
 
 QUEUE = "remote-calls"
 TASK = "farm.remote_call"
@@ -76,12 +77,13 @@ class _Crowd(NamedTuple):
     held: frozenset[str]
 
 
-def call_all(url: str, prefix: str, calls: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def call_all(url: str, calls: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield each call's key and answer, as they come.
 
     Raises ServerError for a server that does not answer; RunError where no worker is, for what a
     worker refused, and for a call with which one worker after the other was lost.
     """
+    prefix = from_environment().prefix
     app = remote_app(url, prefix)
     with contextlib.closing(connect(url, "farm-calls")) as client, contextlib.closing(app):
         check_server(client, url)

@@ -64,7 +64,7 @@ class GuardedAlgorithm(Guard):
         self.failures_in_a_row = 0
         return found
 
-    def stays_until(self, snapshot: PoolSnapshot, memory: Memory) -> float:  # noqa: ARG002
+    def stays_until(self, snapshot: PoolSnapshot, _: Memory) -> float:
         """Return that any plan may differ: nothing is known of the user's own."""
         return snapshot.at
 

@@ -59,9 +59,8 @@ class _Window:
     def next_mark(self) -> str:
         """Return the next character that separates no values; empty at the end."""
         while True:
-            found = _BLANK.match(self._text, self.at)
-            assert found is not None  # noqa: S101 - it matches nothing, too
-            self.at = found.end()
+            if blank := _BLANK.match(self._text, self.at):
+                self.at = blank.end()
             if self.at < len(self._text):
                 return self._text[self.at]
             if not self._more():

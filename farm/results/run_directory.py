@@ -255,16 +255,9 @@ class Run:
 
     def entries(self) -> Generator[Entry, None, None]:
         """Yield the entries of the event log."""
-        from farm.results.log.reader import read_log  # noqa: PLC0415 - as below
+        from farm.results.log.reader import read_log  # noqa: PLC0415 - decoders for all lines
 
         return read_log(self.path / EVENTS)
-
-    @cached_property
-    def ended_at(self) -> float:
-        """Farm time of the last event, which may come after the last job's end."""
-        from farm.results.log.reader import last_instant  # noqa: PLC0415 - decoders for all lines
-
-        return last_instant(self.path / EVENTS)
 
     def log_lines(self) -> Iterator[bytes]:
         """Yield the lines of the event log as they were written."""

@@ -63,11 +63,7 @@ def said_if_interrupted(words: Callable[[], str]) -> Iterator[None]:
 
 def print_interrupted(stop: KeyboardInterrupt) -> None:
     """Print on standard error that the command was interrupted, and what it says of that."""
-    from farm.terminal.console import FarmConsole  # noqa: PLC0415 - rich, as below
-
-    with contextlib.suppress(OSError):
-        words = f": {stop}" if str(stop) else ""
-        FarmConsole(stderr=True).print(f"interrupted{words}", soft_wrap=True)
+    _print("interrupted" + (f": {stop}" if str(stop) else ""), error=False)
 
 
 def _in_our_words(error: Any) -> str:
@@ -82,8 +78,11 @@ def _in_our_words(error: Any) -> str:
     return f"{before}found {problems[0]['input']!r:.60}; allowed: {allowed_by(problems[0])}"
 
 
-def _print(text: str) -> None:
-    from farm.terminal.console import print_error  # noqa: PLC0415 - rich, for those that failed
+def _print(text: str, *, error: bool = True) -> None:
+    from farm.terminal.console import FarmConsole, print_error  # noqa: PLC0415 - rich, for those that failed
 
     with contextlib.suppress(OSError):  # standard error may be on the full disk
-        print_error(text)
+        if error:
+            print_error(text)
+        else:
+            FarmConsole(stderr=True).print(text, soft_wrap=True)

@@ -7,6 +7,7 @@ say of them, ``build_several`` those of several seeds; ``batches`` those of one 
 
 from __future__ import annotations
 
+from farm.scenario.workload import TraceOptions
 from farm.workload.build import (
     Several,
     Workload,
@@ -19,6 +20,6 @@ from farm.workload.recorded import read_trace
 from farm.workload.streams import stream
 
 __all__ = [
-    "Several", "Workload", "batches", "build_jobs", "build_several", "build_workload", "read_trace",
-    "stream",
+    "Several", "TraceOptions", "Workload", "batches", "build_jobs", "build_several",
+    "build_workload", "read_trace", "stream",
 ]  # fmt: skip

@@ -37,9 +37,7 @@ class Backend:
         """Remove an instance; one that is gone already is no error. Raises BackendError."""
 
     def tend(
-        self,
-        reports: Mapping[str, PoolReport],  # noqa: ARG002 - without hosts there is nothing to do
-        hosts: Mapping[str, HostRecord],  # noqa: ARG002
+        self, _reports: Mapping[str, PoolReport], _hosts: Mapping[str, HostRecord], /
     ) -> Mapping[str, str]:
         """Have enough hosts for the existing and requested builders.
 

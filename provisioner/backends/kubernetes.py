@@ -129,11 +129,12 @@ class KubernetesBackend(Backend):
         self._deployments = {p: Deployment(name, clock()) for p, name in deployments.items()}
 
     def tend(
-        self,
-        reports: Mapping[str, PoolReport],
-        hosts: Mapping[str, HostRecord],  # noqa: ARG002 - readiness shows the cluster which are busy
+        self, reports: Mapping[str, PoolReport], _: Mapping[str, HostRecord]
     ) -> Mapping[str, str]:
-        """Scale each pool's Deployment; return the problems, by pool."""
+        """Scale each pool's Deployment; return the problems, by pool.
+
+        Its readiness shows the cluster which pods are busy.
+        """
         now = self._clock()
         for pool, need in builders_to_host(reports).items():
             deployment = self._deployments.get(pool)

@@ -174,11 +174,11 @@ class BurnerProgram:
             self._ended(self, f"the burner program cannot be started: {error.strerror}")
             return
         self._started.set()
-        assert process.stdout is not None  # noqa: S101 - made with a pipe
         try:
-            with process.stdout as answers:
-                for line in answers:
-                    self._receive(json.loads(line))
+            if process.stdout is not None:  # made with a pipe
+                with process.stdout as answers:
+                    for line in answers:
+                        self._receive(json.loads(line))
         finally:
             self._ended(self, f"the burner program ended with exit code {self.close()}")
 

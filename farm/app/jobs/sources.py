@@ -185,8 +185,7 @@ def of_file(
             f"{source}: format: cannot be guessed from the name; allowed: {', '.join(LINES)} "
             f"(JSON lines), or --format {', '.join(FORMATS)}"
         )
-    from farm.scenario import TraceOptions  # noqa: PLC0415 - slow, and few submit a trace
-    from farm.workload import read_trace  # noqa: PLC0415 - as above
+    from farm.workload import TraceOptions, read_trace  # noqa: PLC0415 - slow, few submit a trace
 
     for job in read_trace(source, trace_format, TraceOptions(jobs=jobs)):
         changes: dict[str, object] = {}

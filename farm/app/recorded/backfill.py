@@ -20,7 +20,7 @@ from farm.assembly import pool_specs
 from farm.core.errors import InputError, RunError
 from farm.metrics.openmetrics import Backfill, History, replay
 from farm.metrics.series import Readings
-from farm.results.log.reader import Entry
+from farm.results.log.reader import Entry, last_instant
 from farm.results.run_directory import EVENTS, Run
 from farm.units import format_roughly
 
@@ -39,10 +39,10 @@ MAX_SAMPLES = 3_000_000
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where on Prometheus's time axis a run is put: Unix seconds of farm time 0 and of its end."""
+    """Where on Prometheus's time axis a run is put: Unix seconds of farm time 0, and its length."""
 
     began: float
-    ended: float
+    length: float
     #: farm time between two samples
     interval: float
 
@@ -53,7 +53,7 @@ class Place(msgspec.Struct, frozen=True):
         It is the last one from which the run ended so long before it was made that no live
         metrics of a Prometheus can be in danger. Raises InputError for years beyond 1 to 9999.
         """
-        length = run.ended_at
+        length = last_instant(run.path / EVENTS)
         if began is None:
             made = datetime.fromisoformat(run.meta.ended or run.meta.started).timestamp()
             began = (made - IN_MEMORY - length) // DAY * DAY
@@ -64,7 +64,7 @@ class Place(msgspec.Struct, frozen=True):
                 f"--interval: found {interval:g}s for a run of {format_roughly(length)}; allowed: "
                 f"one of which it has {MAX_SAMPLES:,} or fewer"
             )
-        place = cls(began, began + length, interval)
+        place = cls(began, length, interval)
         try:
             str(place)
         except (ValueError, OverflowError, OSError):
@@ -74,6 +74,11 @@ class Place(msgspec.Struct, frozen=True):
                 "allowed: one that begins and ends in the years 1 to 9999"
             ) from None
         return place
+
+    @property
+    def ended(self) -> float:
+        """Unix seconds of the run's end."""
+        return self.began + self.length
 
     @property
     def is_recent(self) -> bool:
@@ -173,10 +178,10 @@ def _replay(run: Run, place: Place, take: Callable[[float, Readings], None]) -> 
 
     def history(played: Iterable[Entry]) -> History:
         for entry in played:
-            if entry.event.at > run.ended_at:
+            if entry.event.at > place.length:
                 raise InputError(
                     f"{run.path / EVENTS}, line {entry.line}: found the farm time "
-                    f"{entry.event.at:g}; that of the last line is {run.ended_at:g}"
+                    f"{entry.event.at:g}; that of the last line is {place.length:g}"
                 )
             yield entry.event, entry.commands
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from farm.core.errors import InputError
 from farm.results.comparison.metrics import RELEVANT
+from farm.results.figures.time_axis import WallClock
 from farm.results.recorded_run import FinishedRun
 from farm.results.run_directory import load_run
 from farm.results.summary.answer import answer_of_run
@@ -22,7 +23,6 @@ if TYPE_CHECKING:  # most runs are not asked for these
     from farm.results.comparison.comparison import Comparison
     from farm.results.exports.taskcluster import Analysis, EventStore, Metric, Update
     from farm.results.figures.chart import Chart
-    from farm.results.figures.time_axis import WallClock
     from farm.results.report.run_figures import RunFigures
 
 
@@ -132,8 +132,6 @@ class Result:
     @property
     def _clock(self) -> WallClock | None:
         """The farm's clock; None: its scenario does not go by one."""
-        from farm.results.figures.time_axis import WallClock  # noqa: PLC0415 - as above
-
         try:
             scenario = self.kept.scenario
         except InputError:

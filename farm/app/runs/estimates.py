@@ -88,8 +88,7 @@ class Estimating:
         """Return rollouts by another process, with the formula where they are too dear."""
         from farm.app.forecasts import rollout_service as live  # noqa: PLC0415 - live farms only
 
-        run_times = other or self.estimator
-        assert isinstance(run_times, RuntimeDistribution)  # noqa: S101 - as for all live farms
+        run_times = _distribution(other or self.estimator)
         service = live.RolloutService(self._scenario, run_times, name)
         self.services.append(service)
         formula = None
@@ -141,6 +140,10 @@ class Estimating:
         )
 
 
+def _distribution(own: RuntimeEstimator) -> RuntimeDistribution:
+    return own if isinstance(own, RuntimeDistribution) else RuntimeDistribution(own)
+
+
 def _forecaster(
     scenario: Scenario,
     rule: str,
@@ -152,15 +155,12 @@ def _forecaster(
     words = scenario.estimates
     if rule != "rollout":
         return FormulaForecaster(RULES[rule], name, other, refresh=words.refresh)
-    run_times = other or own
-    if not isinstance(run_times, RuntimeDistribution):
-        run_times = RuntimeDistribution(run_times)
     from farm.sim.rollouts.at_submission import RolloutForecaster  # noqa: PLC0415 - for those who ask
 
     return RolloutForecaster(
         pool_specs(scenario),
         make_rules(scenario),
-        run_times,
+        _distribution(other or own),
         name,
         algorithms=algorithms,
         seed=scenario.seed,

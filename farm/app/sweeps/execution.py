@@ -240,9 +240,7 @@ def _played_by_workers(
 ) -> Iterator[tuple[int, Figures]]:
     """Yield the figures as workers send them."""
     from farm.live.remote_calls import call_all  # noqa: PLC0415 - Celery takes 0.1 s to import
-    from farm.live.settings import from_environment  # noqa: PLC0415
 
-    settings = from_environment()
     place_of: dict[str, list[int]] = {}
     for place in places:
         place_of.setdefault(runs[place].key, []).append(place)
@@ -253,7 +251,7 @@ def _played_by_workers(
         sent = SentRuns(some[0][1].written, tuple([(run.seed, key) for key, run in some]))
         name = hashlib.blake2b("".join(key for key, _ in some).encode(), digest_size=16).hexdigest()
         calls[name], keys_of[name] = msgspec.json.encode(sent).decode(), [key for key, _ in some]
-    for name, answer in call_all(redis, settings.prefix, calls):
+    for name, answer in call_all(redis, calls):
         found = msgspec.json.decode(answer, type=list[Figures])
         for key, figures in zip(keys_of[name], found, strict=True):
             yield from ((place, figures) for place in place_of[key])

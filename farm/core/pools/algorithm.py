@@ -146,7 +146,7 @@ class Algorithm(Protocol[M]):
     def plan(self, snapshot: PoolSnapshot, memory: M) -> tuple[ScalingPlan, M]:
         """Return what to do now, and the memory for the next plan."""
 
-    def stays_until(self, snapshot: PoolSnapshot, memory: M) -> float:
+    def stays_until(self, snapshot: PoolSnapshot, memory: M, /) -> float:
         """Return the instant from which the plan may change without any event.
 
         It is called after a plan that changed nothing, with the memory of that plan. Plans before

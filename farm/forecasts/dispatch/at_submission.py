@@ -56,11 +56,11 @@ class Forecaster(Protocol):
     def take(self, event: Event, scheduler: Scheduler) -> None:
         """Learn from the farm's next event, before the scheduler handles it."""
 
-    def prepare(self, scheduler: Scheduler, jobs: Sequence[JobState], at: float) -> Steps:
+    def prepare(self, scheduler: Scheduler, jobs: Sequence[JobState], at: float, /) -> Steps:
         """Return the steps that prepare ``forecast`` for these jobs and the present state."""
 
     def forecast(
-        self, scheduler: Scheduler, jobs: Sequence[JobState], at: float
+        self, scheduler: Scheduler, jobs: Sequence[JobState], at: float, /
     ) -> Sequence[Forecast | None]:
         """Return an estimate for each of these jobs, in order, after ``prepare``; None: none."""
 

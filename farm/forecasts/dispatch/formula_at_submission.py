@@ -51,7 +51,7 @@ class FormulaForecaster:
     def take(self, event: Event, scheduler: Scheduler) -> None:
         """Learn nothing: the formula counts what is there."""
 
-    def prepare(self, scheduler: Scheduler, jobs: Sequence[JobState], at: float) -> Steps:  # noqa: ARG002 - as all forecasters
+    def prepare(self, scheduler: Scheduler, _: Sequence[JobState], at: float) -> Steps:
         """Sweep the queue in its present state, if it is due, in the steps of the iterator."""
         matching = scheduler.dispatcher.matching
         if matching.waiting() > self._swept_at_most and at < self.swept_at + self._refresh:
@@ -74,7 +74,7 @@ class FormulaForecaster:
         estimate = other.estimate
         return RunTimes(waiting=lambda state: estimate(state.job), held=estimate)
 
-    def forecast(self, scheduler: Scheduler, jobs: Sequence[JobState], at: float) -> list[Forecast]:  # noqa: ARG002 - as all forecasters
+    def forecast(self, _: Scheduler, jobs: Sequence[JobState], at: float) -> list[Forecast]:
         """Return an estimate for each of these waiting jobs, in order; ``prepare`` comes first."""
         if self._sweep is None:
             raise RuntimeError("estimates are requested before a sweep")

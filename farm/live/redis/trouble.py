@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 import msgspec
 import redis
-from redis import RedisError as RedisError  # noqa: PLC0414 - for rooms that may not see redis
 
 from farm.core.errors import RunError, ServerError
 from farm.live.redis.connection import Connection, redacted
@@ -20,6 +19,8 @@ from farm.live.redis.connection import Connection, redacted
 log = logging.getLogger("farm.server")
 
 T = TypeVar("T")
+#: for rooms that may not see redis
+RedisError = redis.RedisError
 
 #: real seconds that the server may be gone from a single run
 MAX_ABSENCE = 30.0

@@ -66,8 +66,8 @@ class Chart:
 
     def __init__(self, title: str, x: str = "", y: str = "", height: float = 2.7) -> None:
         self.title = title
-        with _style():
-            self.figure: Figure = _figure((WIDTH, height))
+        with _style() as kind:
+            self.figure = kind((WIDTH, height), layout="constrained")
             self.axes: Axes = self.figure.add_subplot()
         self.axes.tick_params(which="both", length=0, colors=COLOURS["ink"])
         self.axes.grid(color=COLOURS["grid"])
@@ -253,24 +253,18 @@ def _dark_rules() -> str:
 
 
 @contextmanager
-def _style() -> Iterator[None]:
+def _style() -> Iterator[type[Figure]]:
     try:
-        import matplotlib as mpl  # noqa: PLC0415 - half a second, and an extra
+        from matplotlib import figure, rc_context  # noqa: PLC0415 - half a second, and an extra
     except ImportError:
         raise InputError(
             "figures need matplotlib; allowed: pip install 'build-farm-emulator[report]', this "
             "package with what draws"
         ) from None
-    with mpl.rc_context(_STYLE), warnings.catch_warnings():
+    with rc_context(_STYLE), warnings.catch_warnings():
         # names in scripts that the measuring font lacks; the reader's font draws them
         warnings.filterwarnings("ignore", "Glyph", UserWarning)
-        yield
-
-
-def _figure(size: tuple[float, float]) -> Figure:
-    from matplotlib.figure import Figure  # noqa: PLC0415 - likewise
-
-    return Figure(size, layout="constrained")
+        yield figure.Figure
 
 
 def colour(number: int) -> str:

@@ -26,7 +26,6 @@ MAX_DEPTH = 100
 class _Loader(yaml.SafeLoader):
     """PyYAML's parser with the resolver rules of YAML 1.2."""
 
-    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - so in PyYAML
     _depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
@@ -54,6 +53,7 @@ _RULES = (
     ("float", r"[-+]?\.(inf|Inf|INF)|\.nan|\.NaN|\.NAN", "-+."),
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
 )
+_Loader.yaml_implicit_resolvers = {}  # none of those of YAML 1.1
 for _kind, _pattern, _first in _RULES:
     for _side in (_Loader, _Dumper):
         _side.add_implicit_resolver(_TAG + _kind, re.compile(rf"(?:{_pattern})\Z"), list(_first))

@@ -71,7 +71,7 @@ class RolloutForecaster:
         else:
             self._calibration.take(event, scheduler)
 
-    def prepare(self, scheduler: Scheduler, jobs: Sequence[JobState], at: float) -> Steps:  # noqa: ARG002 - interface
+    def prepare(self, *_: object) -> Steps:
         """Do nothing: each submission has its own rollouts."""
         return iter(())
 
