@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from itertools import islice, takewhile
 from multiprocessing import get_context
+from typing import ClassVar
 
 import msgspec
 import numpy as np
@@ -125,6 +126,9 @@ def rollouts(
 
 class _Common:
     """The common part of all rollouts of a fork."""
+
+    #: in a process that plays some of them
+    here: ClassVar[_Common | None] = None
 
     def __init__(self, fork: Fork, count: int, seed: int, jobs: Sequence[str] | None) -> None:
         self.fork, self.count, self.seed = fork, count, seed
@@ -367,8 +371,6 @@ def _renamed(job: Job) -> Job:
 
 # --- several processes -------------------------------------------------------------------------
 
-_common: _Common | None = None
-
 
 def _together(
     make: Callable[[], Fork],
@@ -389,11 +391,10 @@ def _together(
 
 
 def _begin(make: Callable[[], Fork], count: int, seed: int, wanted: Sequence[str]) -> None:
-    global _common  # noqa: PLW0603 - one a process, as the pool's initialiser has it
-    _common = _Common(make(), count, seed, wanted)
+    _Common.here = _Common(make(), count, seed, wanted)
 
 
 def _play(number: int) -> list[float]:
-    if _common is None:
+    if _Common.here is None:
         raise RuntimeError("the process was not given a fork")
-    return _common.play(number)
+    return _Common.here.play(number)
