@@ -66,7 +66,7 @@ class Field(NamedTuple):
         shown = "a very long number" if is_long else repr(found)
         return FieldError(self.name, shown, self.limit.allowed)
 
-    def of_text(self, text: str) -> Any:
+    def of_text(self, text: str) -> object:
         """Return the value that is written: a number, ``true``, text, or JSON; or FieldError."""
         try:
             value = self.read(text)
@@ -125,7 +125,7 @@ def limit_of(hint: object) -> Limit | None:
     return next((mark.extra["limit"] for mark in marks if "limit" in (mark.extra or {})), None)
 
 
-def _field(declared: msgspec.structs.FieldInfo, kind: Any) -> Field:
+def _field(declared: msgspec.structs.FieldInfo, kind: object) -> Field:
     default = declared.default
     if declared.default_factory is not msgspec.NODEFAULT:
         default = declared.default_factory()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -81,7 +81,7 @@ def _loaded(module_name: str) -> ModuleType:
     return module
 
 
-def checked_arguments(found: Any, count: int, where: str, form: str) -> None:
+def checked_arguments(found: Callable[..., object], count: int, where: str, form: str) -> None:
     """Raise ScenarioError unless the function can be called with ``count`` arguments."""
     try:
         inspect.signature(found).bind(*range(count))

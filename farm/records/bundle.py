@@ -19,7 +19,6 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
-from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
@@ -326,7 +325,7 @@ def anonymized(bundle: Bundle) -> Bundle:
         return known[name]
 
     def each(one: Attempt) -> Attempt:
-        names: dict[str, Any] = {
+        names: dict[str, object] = {
             field: hashed(getattr(one, field))
             for field in ("id", "job", "runner", "kind", "matrix", "user")
         }

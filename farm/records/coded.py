@@ -82,14 +82,14 @@ class Coded(NamedTuple):
         return [values[code] for code in self.codes.tolist()]
 
 
-def _numbered(values: Sequence[Any]) -> tuple[Array, list[Any]]:
+def _numbered(values: Sequence[object]) -> tuple[Array, list[object]]:
     """Return the place of each value among the distinct ones, by first appearance, and those."""
     places: dict[Any, int] = defaultdict(count().__next__)
     codes = np.fromiter(map(places.__getitem__, values), np.int32, len(values))
     return codes, list(places)
 
 
-def _key(value: Any) -> object:
+def _key(value: object) -> object:
     return _ENCODE(value) if isinstance(value, dict) else value
 
 
@@ -130,7 +130,7 @@ def combined(columns: Sequence[Coded], count: int) -> tuple[Array, Array]:
     return firsts, places
 
 
-def columns_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Coded]:
+def columns_of(rows: Sequence[Mapping[str, object]]) -> dict[str, Coded]:
     """Return the fields of rows as columns; UNSET: not in this row."""
     fields = dict.fromkeys(field for row in rows for field in row)
     return {field: Coded.of([row.get(field, msgspec.UNSET) for row in rows]) for field in fields}

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import tzinfo
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from farm.core.errors import InputError, TraceError, not_among
 from farm.records.attempt import Attempt
@@ -72,7 +71,7 @@ def import_files(
     return bundle_of(source, attempts, reading, resolution, zone or ZONE)
 
 
-def _foreign(source: str, value: dict[str, Any]) -> str:
+def _foreign(source: str, value: dict[str, object]) -> str:
     """Return what is wrong with an object that is plainly of another source than this one."""
     if source in TABLES or SOURCES[source].knows(value):
         return ""

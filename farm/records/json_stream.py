@@ -21,7 +21,7 @@ MAX_WHOLE = 16 << 20
 _BLANK = re.compile(r"[\s,\x1e\ufeff]*")
 
 
-def objects(file: TextIO, before: str = "") -> Iterator[dict[str, Any]]:
+def objects(file: TextIO, before: str = "") -> Iterator[dict[str, object]]:
     """Yield the JSON objects of a text, of arrays at any depth as well.
 
     ``before`` is what was read of it already.
@@ -66,7 +66,7 @@ class _Window:
             if not self._more():
                 return ""
 
-    def parts(self) -> Iterator[dict[str, Any]]:
+    def parts(self) -> Iterator[dict[str, object]]:
         """Yield the object that begins here, in parts if it is too large."""
         while (value := self._tried()) is _INCOMPLETE:
             if len(self._text) - self.at >= MAX_WHOLE:
@@ -76,9 +76,9 @@ class _Window:
                 self._refuse_value()
         yield value
 
-    def _members(self) -> Iterator[dict[str, Any]]:
+    def _members(self) -> Iterator[dict[str, object]]:
         self.at += 1
-        plain: dict[str, Any] = {}
+        plain: dict[str, object] = {}
         parts = 0
         while (mark := self.next_mark()) != "}":
             if mark != '"':
@@ -152,7 +152,7 @@ def _no_number(found: str) -> NoReturn:
     raise ValueError(f"found {found}; allowed: the numbers of JSON")
 
 
-def _whole(value: Any) -> Any:
+def _whole(value: object) -> object:
     """Return the value with "?" for halves of characters, where a program had cut a text."""
     if isinstance(value, dict):
         return {_whole(name): _whole(one) for name, one in value.items()}

@@ -59,7 +59,7 @@ class Reading:
         files: Iterable[Path],
         zone: tzinfo | None = None,
         on_read: OnRead = unseen,
-        foreign: Callable[[dict[str, Any]], str] = lambda _: "",
+        foreign: Callable[[dict[str, object]], str] = lambda _: "",
     ) -> None:
         self._paths = list(files)
         self._on_read = on_read
@@ -77,7 +77,7 @@ class Reading:
         self._names: dict[str, str] = {}
         self._attributes: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
 
-    def objects(self) -> Iterator[dict[str, Any]]:
+    def objects(self) -> Iterator[dict[str, object]]:
         """Yield the JSON objects of all files. Raises TraceError."""
         for text in self.texts():
             found = self.objects_of(text)
@@ -87,7 +87,7 @@ class Reading:
                 yield first
             yield from found
 
-    def objects_of(self, text: TextIO, before: str = "") -> Iterator[dict[str, Any]]:
+    def objects_of(self, text: TextIO, before: str = "") -> Iterator[dict[str, object]]:
         """Yield the JSON objects of one text; ``before``: what was read of it already."""
         try:
             yield from objects(text, before)
@@ -130,7 +130,7 @@ class Reading:
         """Count a record: messages name it by its number."""
         self._record += 1
 
-    def record(self, found: Any, kind: type[T]) -> T:
+    def record(self, found: object, kind: type[T]) -> T:
         """Return the next record, as a struct. Raises TraceError with its number."""
         self.count()
         try:
@@ -148,7 +148,7 @@ class Reading:
         where = f"record {self._record}" if self._record else "first record"
         raise TraceError(f"{self._path}: {where}: {why}")
 
-    def refuse_other(self, found: dict[str, Any], allowed: str) -> NoReturn:
+    def refuse_other(self, found: dict[str, object], allowed: str) -> NoReturn:
         """Raise TraceError for an object that is none of this source."""
         self.count()
         names = shorten(", ".join(found), 100, placeholder=" …")
@@ -212,7 +212,7 @@ class Reading:
         self.left_out[why] += 1
 
 
-def members(found: dict[str, Any], name: str) -> list[Any]:
+def members(found: dict[str, object], name: str) -> list[object]:
     """Return the list that a member is, or an empty one."""
     value = found.get(name)
     return value if isinstance(value, list) else []
@@ -223,7 +223,7 @@ def progress(one: Any) -> tuple[bool, bool]:
     return one.finished_at is not None, one.started_at is not None
 
 
-def _without_nulls(found: Any) -> Any:
+def _without_nulls(found: object) -> object:
     if isinstance(found, list):
         return [_without_nulls(one) for one in found]
     if not isinstance(found, dict):

@@ -9,7 +9,7 @@ from datetime import UTC, tzinfo
 from functools import wraps
 from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import typer
@@ -17,6 +17,8 @@ import typer
 from farm.core.errors import InputError
 from farm.terminal.settings import with_password
 from farm.units import format_time, parse_time
+
+T = TypeVar("T")
 
 DEFAULT_DIR = Path(".farm")
 
@@ -90,7 +92,7 @@ def dir_option(*, hidden: bool) -> object:
     )  # fmt: skip
 
 
-def _before_command(context: typer.Context, name: str, value: Any) -> Any:
+def _before_command(context: typer.Context, name: str, value: T) -> T | str:
     """Return what stands before the command (``farm --redis URL jobs``), if nothing is after it."""
     outer = context.find_root()
     if outer is context or name not in outer.params or is_typed(context, name):

@@ -71,7 +71,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
     algorithm: str
     #: of the pool and of its provisioner, as in a scenario
-    pool: Mapping[str, Any] = {}
+    pool: Mapping[str, object] = {}
     options: Mapping[str, Any] = {}
     #: parameters that are searched, by key of the pool or (with a dot) of the provisioner
     free: Mapping[str, float] = {}
@@ -86,7 +86,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     #: whether it plans as often as its algorithm does by itself, and runners come like that
     usual: bool = True
 
-    def document(self, begins: float = 0.0) -> dict[str, Any]:
+    def document(self, begins: float = 0.0) -> dict[str, object]:
         """Return the pool as a scenario has it; nothing is planned long before ``begins`` (s)."""
         pool, options = dict(self.pool), dict(self.options)
         for key, value in self.free.items():
@@ -141,7 +141,7 @@ def readable(value: Any) -> Any:
 
 def candidates_of(shape: Shape) -> Iterator[Candidate]:
     """Yield what may have sized a pool, the simplest first."""
-    common: dict[str, Any] = {"slots": shape.slots}
+    common: dict[str, object] = {"slots": shape.slots}
     if shape.loss_rate:
         common["losses"] = {"rate": f"{shape.loss_rate:g}/h"}
     if shape.hosted:
@@ -212,7 +212,7 @@ def _provisioned(
     )
 
 
-def _sized(shape: Shape) -> Iterator[tuple[str, dict[str, Any], dict[str, float]]]:
+def _sized(shape: Shape) -> Iterator[tuple[str, Document, dict[str, float]]]:
     """Yield algorithms with options, and with the parameters that are searched from a value on.
 
     Those that stop no runner need its idle time-out, which a runner of one job rarely meets.

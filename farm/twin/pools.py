@@ -10,7 +10,6 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -87,7 +86,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     #: runners at once, at least, in the middle four fifths of the time
     stayed: int = 0
     #: options of a provisioner that changes the number by hand or by the hour; None: not seen
-    changes: Mapping[str, Any] | None = None
+    changes: Mapping[str, object] | None = None
     #: of the hours by which it changes
     clock: Clock = Clock()
     #: how long runners were there without work
@@ -243,7 +242,7 @@ def _with_booting(
     return min(tried, key=lambda one: float(np.ptp(np.quantile(one[1], (0.25, 0.75)))))
 
 
-def _changes(attempts: Sequence[Attempt], slots: int, clock: Clock) -> Mapping[str, Any] | None:
+def _changes(attempts: Sequence[Attempt], slots: int, clock: Clock) -> Mapping[str, object] | None:
     eligible, started, ended = np.array(_spans(attempts)).T + clock.ahead
     return changes_of_number(eligible, started, ended, slots)
 

@@ -46,7 +46,7 @@ def pool_names(shapes: Sequence[Shape]) -> list[str]:
 
 def pool_document(
     name: str, shape: Shape, candidate: Candidate, begins: float, *, labelled: bool
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return a pool as a scenario has it; its first job arrives at ``begins``, farm time.
 
     ``labelled``: some jobs of the farm ask for labels.
@@ -66,7 +66,9 @@ def pool_document(
     return found
 
 
-def unjudged(ran: Sequence[Attempt], pools: Sequence[Shape]) -> tuple[dict[str, Any], str] | None:
+def unjudged(
+    ran: Sequence[Attempt], pools: Sequence[Shape]
+) -> tuple[dict[str, object], str] | None:
     """Return a pool for the jobs of labels that none of these has, and why it is as it is.
 
     Since when any of them waited is not known. None: there are no such jobs.
@@ -104,8 +106,8 @@ def times_of(shape: Shape) -> tuple[float, float]:
 
 def scenario_text(
     path: str,
-    pools: Sequence[tuple[dict[str, Any], Sequence[str]]],
-    scheduling: Mapping[str, Any],
+    pools: Sequence[tuple[dict[str, object], Sequence[str]]],
+    scheduling: Mapping[str, object],
     remarks: Sequence[str],
     errors: tuple[float, float] | None,
     starts: str,
@@ -126,13 +128,13 @@ def scenario_text(
     return "\n".join([*lines, "scheduling:", *scheduling_lines(scheduling)]) + "\n"
 
 
-def scheduling_lines(scheduling: Mapping[str, Any]) -> Iterator[str]:
+def scheduling_lines(scheduling: Mapping[str, object]) -> Iterator[str]:
     """Yield the lines of the section ``scheduling``."""
     for key, value in scheduling.items():
         yield f"  {key}: {_flow(value)}"
 
 
-def _pool_lines(document: Mapping[str, Any], evidence: Sequence[str]) -> Iterator[str]:
+def _pool_lines(document: Mapping[str, object], evidence: Sequence[str]) -> Iterator[str]:
     first = True
     for line in evidence:
         yield f"  # {line}"
@@ -142,7 +144,7 @@ def _pool_lines(document: Mapping[str, Any], evidence: Sequence[str]) -> Iterato
         yield f"{lead}{key}: {_flow(value, key)}"
 
 
-def _flow(value: Any, key: str = "") -> str:
+def _flow(value: object, key: str = "") -> str:
     if isinstance(value, Mapping):
         inner = ", ".join(f"{name}: {_flow(one, name)}" for name, one in value.items())
         return "{" + inner + "}"

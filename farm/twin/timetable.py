@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping
 from operator import itemgetter
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -73,7 +72,7 @@ def seconds_of_week(at: float) -> float:
 
 def changes_of_number(
     eligible: Floats, started: Floats, ended: Floats, slots: int
-) -> Mapping[str, Any] | None:
+) -> Mapping[str, object] | None:
     """Return the options of a provisioner by hand, or None where one number explains the records.
 
     Instants are seconds since 1970 on the clock that the hours are of; ``start`` of the options
@@ -116,7 +115,7 @@ def _hours(at: Floats, waiting: Floats, runners: Floats) -> _Hours:
 
 def _change(
     hours: _Hours, at: Floats, busy: Floats, slots: int, begins: float, enough: float
-) -> Mapping[str, Any] | None:
+) -> Mapping[str, object] | None:
     best: tuple[float, float, float, float] | None = None
     places = np.arange(len(hours.at))
     for split in range(1, len(places)):
@@ -135,7 +134,7 @@ def _change(
     return {"capacity": int(first), "max": int(max(first, then)), "by_time": [change]}
 
 
-def _timetable(hours: _Hours, enough: float) -> Mapping[str, Any] | None:
+def _timetable(hours: _Hours, enough: float) -> Mapping[str, object] | None:
     week = (hours.at + MONDAY) % WEEK // HOUR
     of_day = week % 24
     at_weekend = week >= 5 * 24

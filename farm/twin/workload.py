@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, tzinfo
-from typing import Any
 
 import numpy as np
 
@@ -35,7 +34,7 @@ SHORTEST = 0.001
 
 def workload_of(
     attempts: Sequence[Attempt], window: tuple[float, float], zone: tzinfo = UTC
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """Return the sources of a workload like these attempts, as a scenario has them.
 
     Only attempts count that ran, and arrived in the window (seconds since 1970); ``zone``: of the
@@ -104,11 +103,11 @@ def _more_than_chance(counts: Floats, expected: Floats) -> Floats:
     return factors
 
 
-def _source(name: str, attempts: list[Attempt], week: Week, most: int) -> dict[str, Any]:
+def _source(name: str, attempts: list[Attempt], week: Week, most: int) -> dict[str, object]:
     releases = list(_releases(attempts))
     sizes = Counter(len(one) for one in releases)
     first = np.array([one[0].arrived_at for one in releases])
-    source: dict[str, Any] = {
+    source: dict[str, object] = {
         "poisson": {"rate": f"{len(releases) / week.lasts * HOUR:.6g}/h"},
         "weekly_cycle": week.factors(first),
         "cycle_start": round(week.starts, 3),
@@ -147,7 +146,7 @@ def _apart(releases: Sequence[list[Attempt]]) -> float:
     return round(spans / max(1, sum(len(one) - 1 for one in releases)), 3)
 
 
-def _kinds(attempts: Sequence[Attempt], most: int) -> dict[str, Any]:
+def _kinds(attempts: Sequence[Attempt], most: int) -> dict[str, object]:
     """Return the names of jobs by their numbers, the service times by name, and who fails."""
     counts = Counter(one.kind or "job" for one in attempts)
     kept = {kind for kind, _ in counts.most_common(MOST_KINDS)}
@@ -158,7 +157,7 @@ def _kinds(attempts: Sequence[Attempt], most: int) -> dict[str, Any]:
         kind = kind if kind in kept else OTHERS
         times[kind].append(max(SHORTEST, one.ran or 0.0))
         failed[kind] += one.result == "failed"
-    found: dict[str, Any] = {
+    found: dict[str, object] = {
         "kind": {kind: len(some) for kind, some in times.items()},
         "service_time": {
             "by_kind": {
@@ -180,7 +179,7 @@ def _values(times: Sequence[float], most: int) -> list[float]:
     return [round(float(one.mean()), 3) for one in parts]
 
 
-def _attributes(attempts: Sequence[Attempt]) -> dict[str, Any]:
+def _attributes(attempts: Sequence[Attempt]) -> dict[str, object]:
     """Return the attributes that jobs had together, with the number of these jobs."""
     sets = Counter(tuple(sorted(one.traits.items())) for one in attempts)
     if list(sets) == [()]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -40,7 +39,9 @@ def _prefixed(job: Job, prefix: str) -> Job:
     return msgspec.structs.replace(job, id=f"{prefix}{job.id}", matrix=matrix)
 
 
-def _guarded(function: Any, dice: random.Random, what: str) -> Iterator[Any]:
+def _guarded(
+    function: Callable[[random.Random], Iterable[object]], dice: random.Random, what: str
+) -> Iterator[object]:
     try:
         yield from function(dice)
     except Exception as error:

@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
 
 import msgspec
 
@@ -62,10 +61,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     jobs: tuple[str, ...]
     rollouts: int
     #: the resolved scenario, and the name of the runtime estimator
-    scenario: dict[str, Any] | None = None
+    scenario: dict[str, object] | None = None
     run_times: str = ""
     #: the dump of the runtime estimator
-    statistics: dict[str, Any] | None = None
+    statistics: dict[str, object] | None = None
     #: what arrived lately, where what arrives later can matter
     recent: RecentArrivals | None = None
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from itertools import islice
-from typing import Any
 
 import msgspec
 
@@ -128,7 +127,7 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
 
         Raises InputError for an unknown key, or a state that is not among ``states``.
         """
-        changes: dict[str, Any] = {}
+        changes: dict[str, object] = {}
         attributes = dict(self.attribute)
         for text in (part for one in texts for part in re.split(r",(?=[\w.-]+=)", one)):
             key, equals, value = text.partition("=")

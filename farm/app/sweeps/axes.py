@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from farm.core.errors import InputError, ScenarioError, not_among
 from farm.results.comparison.sweep import Settings
 from farm.scenario import Scenario
 from farm.scenario.file.document import parse_document, parse_value, read_document
-from farm.scenario.file.line_marks import MarkedDict
+from farm.scenario.file.line_marks import MarkedDict, MarkedList
 from farm.scenario.file.overrides import apply_change
 from farm.scenario.load import parse_scenario
 from farm.scenario.provisioning.presets import without_preset
@@ -30,7 +30,7 @@ class Axis(NamedTuple):
     """A key of the scenario, perhaps with ``*`` in it, and its values by how they are written."""
 
     key: str
-    values: dict[str, Any]
+    values: dict[str, object]
 
 
 def parse_axis(text: str) -> Axis:
@@ -42,7 +42,7 @@ def parse_axis(text: str) -> Axis:
     return _axis(key.strip(), {one: _value(one, f"--vary {key}={one}", key) for one in written})
 
 
-def axis_of(key: str, values: Sequence[Any]) -> Axis:
+def axis_of(key: str, values: Sequence[object]) -> Axis:
     """Return the axis of a key in the form of Python code; ``__`` stands for a dot."""
     if isinstance(values, str) or not isinstance(values, Sequence):
         raise InputError(f"vary: {key}: found {values!r:.60}; allowed: a list of values")
@@ -55,18 +55,18 @@ def axis_of(key: str, values: Sequence[Any]) -> Axis:
     return _axis(key.replace("__", "."), named)
 
 
-def name_of(value: Any) -> str:
+def name_of(value: object) -> str:
     """Return a value as an axis names it: text as it is, a file without its ``@``, else JSON."""
     text = value if isinstance(value, str) else json.dumps(value, default=_plain)
     return text.removeprefix("@")
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Return a number of NumPy as Python's, and what JSON does not know as text."""
     return value.item() if isinstance(value, np.generic) else str(value)
 
 
-def _axis(key: str, values: dict[str, Any]) -> Axis:
+def _axis(key: str, values: dict[str, object]) -> Axis:
     if not values:
         raise InputError(f"vary: {key}: found no value; allowed: one or more")
     return Axis(key, {name.removeprefix("@"): value for name, value in values.items()})
@@ -91,7 +91,7 @@ def _split(text: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
-def _value(text: str, source: str, key: str) -> Any:
+def _value(text: str, source: str, key: str) -> object:
     if text.startswith("@"):
         return _section(text[1:], key)
     if _STEP.match(text) and (text[0] == "+" or key.startswith("pool")):
@@ -135,7 +135,7 @@ class Grid:
         }
 
     def _scenario(self, settings: Settings) -> Scenario:
-        changes: dict[str, Any] = {}
+        changes: dict[str, object] = {}
         # an algorithm first: its options may be an axis, too
         chosen = sorted(
             zip(self._axes, settings, strict=True),
@@ -151,7 +151,7 @@ class Grid:
             apply_change(document, key, value)
         return parse_scenario(document, source=self.base.name)
 
-    def _change(self, place: str, value: Any) -> Mapping[str, Any]:
+    def _change(self, place: str, value: object) -> Mapping[str, object]:
         """Return the change; another algorithm takes over the limits, not the other's options.
 
         Another preset takes over all but what the old one gave.
@@ -201,7 +201,7 @@ def _is_pattern(step: str) -> bool:
     return any(mark in step for mark in "*?[")
 
 
-def _matches(place: Any, steps: Sequence[str]) -> Iterator[tuple[str, ...]]:
+def _matches(place: MarkedDict | MarkedList, steps: Sequence[str]) -> Iterator[tuple[str, ...]]:
     """Yield the paths that match and whose last container exists."""
     children = _children(place)
     step, *rest = steps
@@ -210,11 +210,11 @@ def _matches(place: Any, steps: Sequence[str]) -> Iterator[tuple[str, ...]]:
         yield from ((name,) for name in (names if _is_pattern(step) else [step]))
         return
     for name, child in children.items():
-        if fnmatchcase(name, step) and isinstance(child, dict | list):
+        if fnmatchcase(name, step) and isinstance(child, MarkedDict | MarkedList):
             yield from ((name, *tail) for tail in _matches(child, rest))
 
 
-def _children(place: Any) -> dict[str, Any]:
+def _children(place: MarkedDict | MarkedList) -> dict[str, object]:
     if isinstance(place, dict):
         return dict(place)
     named = (one.get("name") if isinstance(one, dict) else None for one in place)

@@ -97,14 +97,14 @@ class SweepResult:
 
 def sweep(
     scenario: Source,
-    vary: Mapping[str, Sequence[Any]] | None = None,
+    vary: Mapping[str, Sequence[object]] | None = None,
     *,
     replications: int = 10,
     out: str | Path | None = None,
     baseline: Mapping[str, object] | None = None,
     relevant: float = RELEVANT,
     redis: str | None = None,
-    **overrides: Any,
+    **overrides: object,
 ) -> SweepResult:
     """Run a scenario with many settings, each with the same seeds, and compare them.
 

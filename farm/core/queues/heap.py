@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterator
 from typing import Any, Generic, TypeVar
 
 Item = TypeVar("Item", bound=Hashable)
-Entry = TypeVar("Entry", bound=tuple[Any, ...])
+Entry = TypeVar("Entry", bound=tuple[object, ...])
 
 #: a heap is rebuilt when more than half of it, and more than this many entries, are void
 _TOLERATED = 32
@@ -54,7 +54,7 @@ class UpdatableHeap(Generic[Item]):
         """Return the key under which the item was put; raises KeyError if it is not here."""
         return self._live[item][0]
 
-    def put(self, item: Item, key: Any) -> None:
+    def put(self, item: Item, key: object) -> None:
         """Add the item, or move it to its new key."""
         old = self._live.get(item)
         if old is not None and old[0] == key:
@@ -125,7 +125,7 @@ class HeapPreview(Generic[Item]):
         self._settled: set[Item] = set()
         self._moved: UpdatableHeap[Item] = UpdatableHeap()
 
-    def put(self, item: Item, key: Any) -> None:
+    def put(self, item: Item, key: object) -> None:
         """Add the item, or move it to its new key."""
         self._settled.add(item)
         self._moved.put(item, key)

@@ -19,7 +19,7 @@ whose end is known, as when a queue grows for hours: none is better than a false
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -199,7 +199,7 @@ class Calibration:
         """Forget a job: it was no long wait."""
         self._platform_of.pop(job).open.pop(job)
 
-    def load(self, platforms: dict[str, object]) -> None:
+    def load(self, platforms: Mapping[str, object]) -> None:
         """Take over another one's ``platforms``, decoded; nothing if they cannot be read."""
         with suppress(msgspec.ValidationError):
             self.platforms = msgspec.convert(platforms, dict[str, PlatformMemory])

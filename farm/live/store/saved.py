@@ -7,8 +7,8 @@ whenever a scheduler dies, the state in Redis is that of one instant.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from operator import attrgetter
-from typing import Any
 
 import msgspec
 
@@ -80,7 +80,7 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: what each platform's fair-share tree remembers (see FarmSnapshot)
     trees: tuple[tuple[Platform, bool, TreeMemory], ...] = ()
     #: how right estimates were: by source of run times and platform (PlatformMemory), and lately
-    calibrations: dict[str, dict[str, Any]] = {}
+    calibrations: dict[str, Mapping[str, object]] = {}
     lately: ErrorMemory = msgspec.field(default_factory=ErrorMemory)
 
 

@@ -8,12 +8,13 @@ and from the limit that a job's field declares; ``LIMITS`` names the fields of m
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Mapping, Sized
 from functools import cache
 from typing import Any
 
 import msgspec
 
+from farm.core.events import PoolSize
 from farm.core.fields import Limit, limit_of
 from farm.core.model import LEAST_LEVEL, MAX_LEVEL, Cause, Job
 from farm.live.wire.messages import MAX_REPORTS, Envelope, HostCommand, Report
@@ -113,7 +114,7 @@ def _both(by_name: Check, limit: Limit) -> Check:
 
 
 def _within(allowed: str, holds: Callable[[Any], bool]) -> Check:
-    def check(name: str, value: Any) -> None:
+    def check(name: str, value: object) -> None:
         if not holds(value):
             is_long = isinstance(value, int) and abs(value) >= 10**40
             shown = "of very many digits" if is_long else getattr(value, "value", value)
@@ -143,8 +144,11 @@ def _id(name: str, text: str) -> None:
     _text(name, text)
 
 
-def _id_or_struct(name: str, value: Any) -> None:
-    (_id if isinstance(value, str) else _value)(name, value)
+def _id_or_struct(name: str, value: object) -> None:
+    if isinstance(value, str):
+        _id(name, value)
+    else:
+        _value(name, value)
 
 
 def _text(name: str, text: str) -> None:
@@ -154,7 +158,7 @@ def _text(name: str, text: str) -> None:
         raise _FlawError(f"{name} {text!r:.100} has control characters")
 
 
-def _pairs(name: str, pairs: dict[str, Any]) -> None:
+def _pairs(name: str, pairs: Mapping[str, object]) -> None:
     _items(name, pairs)
     one = name.removesuffix("s")
     for key, value in pairs.items():
@@ -168,7 +172,7 @@ def _weights(name: str, weights: dict[str, float]) -> None:
         _weight(f"weight {key}", weight)
 
 
-def _sizes(name: str, sizes: dict[str, Any]) -> None:
+def _sizes(name: str, sizes: dict[str, PoolSize]) -> None:
     _items(name, sizes)
     for pool, size in sizes.items():
         _id("pool", pool)

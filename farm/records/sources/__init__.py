@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -35,8 +35,8 @@ class Source(NamedTuple):
     """A system's records: how they are read, and how exact they are."""
 
     read: Callable[[Reading], Iterable[Attempt]]
-    knows: Callable[[dict[str, Any]], bool]
-    write: Callable[[Iterable[Attempt]], Iterable[dict[str, Any]]]
+    knows: Callable[[dict[str, object]], bool]
+    write: Callable[[Iterable[Attempt]], Iterable[dict[str, object]]]
     #: of its instants, seconds: shorter waits are no evidence
     resolution: float = 0.001
     #: how long an attempt may be open, seconds: after that, the system has forgotten its end

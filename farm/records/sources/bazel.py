@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import msgspec
 
@@ -46,7 +45,7 @@ class _Spawn(msgspec.Struct, rename="camel"):
     platform: _Platform | None = None
 
 
-def knows(value: dict[str, Any]) -> bool:
+def knows(value: dict[str, object]) -> bool:
     """Return whether this is a spawn of Bazel's."""
     return "mnemonic" in value and "runner" in value
 
@@ -109,7 +108,7 @@ def _seconds(span: str | None, reading: Reading) -> float:
         reading.refuse(f"found {span!r:.60}; allowed: seconds as 12.5s")
 
 
-def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, Any]]:
+def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, object]]:
     """Yield remote spawns, of those that ran; the log has no workers."""
     for one in attempts:
         if one.started_at is None or one.finished_at is None:

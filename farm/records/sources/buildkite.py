@@ -7,7 +7,6 @@ A job waits for an agent from ``runnable_at``: ``created_at`` is when it joined 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import msgspec
 
@@ -64,7 +63,7 @@ class _Pipeline(msgspec.Struct):
 
 
 class _Build(msgspec.Struct):
-    jobs: list[Any]
+    jobs: list[object]
     id: str = ""
     number: int = 0
     branch: str | None = None
@@ -72,7 +71,7 @@ class _Build(msgspec.Struct):
     pipeline: _Pipeline = msgspec.field(default_factory=_Pipeline)
 
 
-def knows(value: dict[str, Any]) -> bool:
+def knows(value: dict[str, object]) -> bool:
     """Return whether this is what Buildkite writes."""
     some = members(value, "jobs")[:1]
     return "number" in value and (isinstance(some[0], dict) if some else "pipeline" in value)
@@ -146,7 +145,7 @@ def _attempt(job: _Job, build: _Build, reading: Reading) -> Attempt | None:
     )
 
 
-def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, Any]]:
+def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, object]]:
     """Yield builds with their jobs, as the API has them."""
     for build, some in enumerate(by_matrix(attempts), 1):
         yield {
@@ -157,7 +156,7 @@ def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, Any]]:
         }
 
 
-def _jobs(attempts: Iterable[Attempt]) -> Iterator[dict[str, Any]]:
+def _jobs(attempts: Iterable[Attempt]) -> Iterator[dict[str, object]]:
     words = {"succeeded": "passed", "cancelled": "canceled", "open": "running"}
     last: dict[str, str] = {}
     for one in attempts:

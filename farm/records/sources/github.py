@@ -83,7 +83,7 @@ class _Delivery(msgspec.Struct):
     repository: _Repository | None = None
 
 
-def knows(value: dict[str, Any]) -> bool:
+def knows(value: dict[str, object]) -> bool:
     """Return whether this is what GitHub writes."""
     some = members(value, "jobs")[:1]
     if not some and "jobs" in value:  # a page of a run without jobs
@@ -107,7 +107,8 @@ def read(reading: Reading) -> Iterator[Attempt]:
                 if attempt := _attempt(job, reading):
                     found.append(reading.share(attempt))
         elif knows(value):
-            for one in value.get("workflow_runs", [value.get("workflow_run", value)]):
+            some: Any = value.get("workflow_runs", [value.get("workflow_run", value)])
+            for one in some:
                 run = reading.record(one, _Run)
                 runs[run.id] = run
         elif "hook" in value or "sender" in value:
@@ -213,7 +214,7 @@ def _add(attempt: Attempt, run: _Run) -> None:
     attempt.attributes = {**attempt.attributes, **known}
 
 
-def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, Any]]:
+def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, object]]:
     """Yield a page of jobs for each run, and one of all runs, as the API has them."""
     words = {"succeeded": "success", "cancelled": "cancelled", "open": None}
     users: dict[int, str] = {}

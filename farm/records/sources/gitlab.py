@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 import msgspec
 
@@ -71,7 +70,7 @@ class _Job(msgspec.Struct):
     pipeline: _Pipeline = msgspec.field(default_factory=_Pipeline)
     user: _User | None = None
     #: only a bridge has this: it starts another pipeline, and takes no runner
-    downstream_pipeline: dict[str, Any] | msgspec.UnsetType | None = msgspec.UNSET
+    downstream_pipeline: dict[str, object] | msgspec.UnsetType | None = msgspec.UNSET
     retries_count: int | None = None
 
 
@@ -120,7 +119,7 @@ class _Build(msgspec.Struct):
         )
 
 
-def knows(value: dict[str, Any]) -> bool:
+def knows(value: dict[str, object]) -> bool:
     """Return whether this is what GitLab writes."""
     some = members(value, "jobs")[:1]
     job = some[0] if some and isinstance(some[0], dict) else value
@@ -201,7 +200,7 @@ def _runner(job: _Job) -> str:
     return f"{name}/{manager}" if manager else name
 
 
-def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, Any]]:
+def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, object]]:
     """Yield jobs as the API has them; those that never started do not say since when they wait."""
     words = {"succeeded": "success", "cancelled": "canceled", "open": "running"}
     for pipeline, some in enumerate(by_matrix(attempts), 1):

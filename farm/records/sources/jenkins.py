@@ -8,7 +8,6 @@ mean wait, and is counted as an aggregate.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import msgspec
 
@@ -49,7 +48,7 @@ class _Build(msgspec.Struct, rename="camel"):
     actions: list[_Action | None] = []
 
 
-def knows(value: dict[str, Any]) -> bool:
+def knows(value: dict[str, object]) -> bool:
     """Return whether this is what Jenkins writes."""
     return "allBuilds" in value or "builds" in value
 
@@ -104,7 +103,7 @@ def _attempt(build: _Build, name: str, reading: Reading) -> Attempt | None:
     )
 
 
-def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, Any]]:
+def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, object]]:
     """Yield jobs with their builds, of those that started."""
     words = {"succeeded": "SUCCESS", "cancelled": "ABORTED", "open": None}
     by_name: dict[str, list[Attempt]] = {}

@@ -7,7 +7,6 @@ pre-emption the conditions have the times of the last admission only, so such wa
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import msgspec
 
@@ -72,7 +71,7 @@ class _Workload(msgspec.Struct):
     status: _Status = msgspec.field(default_factory=_Status)
 
 
-def knows(value: dict[str, Any]) -> bool:
+def knows(value: dict[str, object]) -> bool:
     """Return whether this is a Workload, a list of them, or a watch's event."""
     inner = [*members(value, "items"), value.get("object", value)][0]
     is_workload = isinstance(inner, dict) and inner.get("kind") == "Workload"
@@ -149,7 +148,7 @@ def _attempt(uid: str, workload: _Workload, reading: Reading) -> Attempt | None:
     )
 
 
-def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, Any]]:
+def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, object]]:
     """Yield a list of Workloads, which name no machine."""
     items = []
     for one in attempts:

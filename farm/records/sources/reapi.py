@@ -8,7 +8,6 @@ execution that it is a copy of.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import msgspec
 
@@ -24,7 +23,7 @@ class _Metadata(msgspec.Struct, rename="camel"):
     queued_timestamp: str | None = None
     worker_start_timestamp: str | None = None
     worker_completed_timestamp: str | None = None
-    auxiliary_metadata: list[dict[str, Any]] = []
+    auxiliary_metadata: list[dict[str, object]] = []
 
 
 class _Result(msgspec.Struct, rename="camel"):
@@ -57,12 +56,12 @@ class _Completed(msgspec.Struct, rename="camel"):
     instance_name: str = ""
 
 
-def knows(value: dict[str, Any]) -> bool:
+def knows(value: dict[str, object]) -> bool:
     """Return whether this is a completed action, or what a client has of one."""
     return "historicalExecuteResponse" in value or _is_result(value.get("result", value))
 
 
-def _is_result(value: Any) -> bool:
+def _is_result(value: object) -> bool:
     return isinstance(value, dict) and "executionMetadata" in value
 
 
@@ -120,7 +119,7 @@ def _result(response: _Response) -> Result:
     return "failed" if code or response.result.exit_code else "succeeded"
 
 
-def _request(metadata: list[dict[str, Any]]) -> dict[str, Any]:
+def _request(metadata: list[dict[str, object]]) -> dict[str, object]:
     """Return whose action it was, where the scheduler passes that on."""
     for one in metadata:
         if "toolInvocationId" in one or "actionMnemonic" in one:
@@ -128,7 +127,7 @@ def _request(metadata: list[dict[str, Any]]) -> dict[str, Any]:
     return {}
 
 
-def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, Any]]:
+def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, object]]:
     """Yield completed actions, of those that a worker ran."""
     codes = {"cancelled": CANCELLED, "lost": UNAVAILABLE}
     for one in attempts:

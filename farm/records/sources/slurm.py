@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, TextIO
+from typing import TextIO
 
 import msgspec
 
@@ -85,7 +85,7 @@ class _Row(msgspec.Struct):
     nodes: str
 
 
-def knows(value: dict[str, Any]) -> bool:
+def knows(value: dict[str, object]) -> bool:
     """Return whether this is what ``sacct --json`` writes."""
     some = members(value, "jobs")[:1]
     return bool(some) and isinstance(some[0], dict) and "job_id" in some[0]
@@ -109,7 +109,7 @@ def read(reading: Reading) -> Iterator[Attempt]:
                 yield attempt
 
 
-def _json_rows(values: Iterator[dict[str, Any]], reading: Reading) -> Iterator[_Row]:
+def _json_rows(values: Iterator[dict[str, object]], reading: Reading) -> Iterator[_Row]:
     for value in values:
         for one in members(value, "jobs"):
             job = reading.record(one, _Job)
@@ -218,7 +218,7 @@ def nodes_of(text: str) -> list[str]:
     return found
 
 
-def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, Any]]:
+def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, object]]:
     """Yield jobs as ``sacct --json`` has them, in whole seconds."""
     words = {"succeeded": "COMPLETED", "cancelled": "CANCELLED", "lost": "NODE_FAIL"}
     numbers: dict[str, int] = {}

@@ -53,7 +53,7 @@ def _members(reading: Reading) -> Iterator[dict[str, str]]:
     for text in reading.texts():
         objects = reading.objects_of(text)
         some = list(islice(objects, MANY))
-        names: dict[str, Any] = dict.fromkeys(name for one in some for name, _ in _flat(one))
+        names: dict[str, object] = dict.fromkeys(name for one in some for name, _ in _flat(one))
         for one in chain(some, objects):
             reading.count()
             members = {**names, **dict(_flat(one))}
@@ -77,7 +77,7 @@ def _rows(text: TextIO, fields: Mapping[str, str], reading: Reading) -> Iterator
         reading.refuse(f"not a table: {error}")
 
 
-def _flat(found: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+def _flat(found: Mapping[str, object], before: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in found.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{before}{name}.")
@@ -85,7 +85,7 @@ def _flat(found: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any
             yield before + name, value
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if isinstance(value, list):
         return ",".join(map(str, value))
     return "" if value is None else str(value)

@@ -67,18 +67,18 @@ class _Worker(msgspec.Struct, rename="camel"):
     created: str | None = None
 
 
-def knows(value: dict[str, Any]) -> bool:
+def knows(value: dict[str, object]) -> bool:
     """Return whether this is what Taskcluster's queue or worker-manager writes."""
     is_task = "taskGroupId" in value or "taskId" in value or _is_status(value.get("status"))
     return is_task or _lists_workers(value) or {"duration", "events"} <= value.keys()
 
 
-def _lists_workers(value: dict[str, Any]) -> bool:
+def _lists_workers(value: dict[str, object]) -> bool:
     some = members(value, "workers")[:1]
     return bool(some) and isinstance(some[0], dict) and "workerId" in some[0]
 
 
-def _is_status(found: Any) -> bool:
+def _is_status(found: object) -> bool:
     return isinstance(found, dict) and "taskId" in found
 
 
@@ -121,7 +121,7 @@ class _Store:
         #: by task: milliseconds at which it was created, started and resolved, and its worker
         self._tasks: dict[str, dict[str, Any]] = {}
 
-    def take(self, value: dict[str, Any], reading: Reading) -> None:
+    def take(self, value: dict[str, object], reading: Reading) -> None:
         """Read events: instant, what happened, and to which task; others are of workers."""
         for event in members(value, "events"):
             at, name, task, *more = reading.record(event, list[Any]) + 3 * [None]
@@ -186,7 +186,7 @@ def _attempts(listed: _Listed, reading: Reading) -> Iterator[Attempt]:
         )
 
 
-def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, Any]]:
+def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, object]]:
     """Yield task groups as the queue lists them, a task for each job, with its runs."""
     for some in by_matrix(attempts):
         group = some[0][1].matrix or some[0][1].id
@@ -204,7 +204,7 @@ def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, Any]]:
         yield {"taskGroupId": group, "tasks": list(tasks.values())}
 
 
-def _run(one: Attempt) -> dict[str, Any]:
+def _run(one: Attempt) -> dict[str, object]:
     reasons = {"succeeded": "completed", "cancelled": "canceled", "lost": "worker-shutdown"}
     group, _, worker = one.runner.rpartition("/")
     return {

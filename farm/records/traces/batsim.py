@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from codecs import BOM_UTF8
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -73,6 +72,6 @@ def _delay(path: Path, job: _Job, profiles: dict[str, _Profile]) -> float:
     return profile.delay
 
 
-def _details(job: _Job, profile: _Profile) -> dict[str, Any]:
+def _details(job: _Job, profile: _Profile) -> dict[str, object]:
     declared = {"declared_time": job.walltime} if job.walltime >= 0 else {}
     return {"kind": profile.kind or job.profile, **declared}

@@ -18,7 +18,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, compress
 from pathlib import Path
 from shlex import quote
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -120,7 +119,7 @@ def _numbers(name: str, cells: Sequence[str]) -> Times:
     return numbers
 
 
-def _values(name: str, cells: Sequence[str]) -> list[Any]:
+def _values(name: str, cells: Sequence[str]) -> list[object]:
     """Return what distinct cells of a column hold; UNSET: nothing. Raises for what is wrong."""
     cells = _given(cells)
     if name == "outcome":
@@ -128,7 +127,7 @@ def _values(name: str, cells: Sequence[str]) -> list[Any]:
     if name == "platform":
         return [value_of(name, cell, "", name) if cell else UNSET for cell in cells]
     field = JOB_FIELDS[COLUMNS[name]]
-    values: list[Any] = list(map(field.read, filter(None, cells)))
+    values: list[object] = list(map(field.read, filter(None, cells)))
     if not all(map(field.limit.holds, values)):
         raise ValueError(name)
     if len(values) < len(cells):
@@ -265,7 +264,7 @@ def _used(names: list[str], where: str) -> dict[str, int]:
     return {name: place for place, name in enumerate(names) if name in known}
 
 
-def value_of(column: str, text: str, where: str, name: str) -> Any:
+def value_of(column: str, text: str, where: str, name: str) -> object:
     """Return what a cell holds; a TraceError says where it is, and the name of its column."""
     if column == "platform":
         return platform_of(text, f"{where}: {name}") if "/" in text else Platform(text)

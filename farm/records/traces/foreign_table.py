@@ -31,7 +31,6 @@ from contextlib import suppress
 from datetime import UTC
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from msgspec import UNSET
@@ -281,7 +280,7 @@ def _details(
             told = times[ours].tolist()
             column = Coded.of(["" if math.isnan(time) else repr(time) for time in told])
         known = column.as_they_appear()
-        values: list[Any] = [UNSET] * len(known.values)
+        values: list[object] = [UNSET] * len(known.values)
         for place, text in enumerate(known.values):
             try:
                 if text:
