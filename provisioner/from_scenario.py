@@ -17,7 +17,7 @@ from farm.scenario.provisioning.provisioner import ProvisionerSettings
 from farm.scenario.provisioning.times_of_week import Period
 from farm.units import parse_time
 from provisioner.algorithms.registry import ALGORITHMS, make_algorithm
-from provisioner.algorithms.sizing import EARLY, Memoryless, Sizing, unplanned
+from provisioner.algorithms.sizing import EARLY, AnySizing, Memoryless, Sizing, unplanned
 from provisioner.faulty_observations import WithFaultyObservations
 
 
@@ -113,7 +113,7 @@ Make = Callable[[dict[str, object], str], AnyAlgorithm]
 """Makes an algorithm with these options; the text says where they are written."""
 
 
-def _made_by(kind: str | type[Sizing[Any]]) -> Make:
+def _made_by(kind: str | type[AnySizing]) -> Make:
     def make(options: dict[str, object], where: str) -> AnyAlgorithm:
         return make_algorithm(kind, options, where=where, parse_time=parse_time)
 

@@ -81,7 +81,7 @@ def simulate(
     jobs: Load | None = None,
     keep_events: bool | None = None,
     engine: Engine = "auto",
-    **overrides: Any,
+    **overrides: object,
 ) -> Result | Results:
     """Simulate a scenario in virtual time: one run, or one for each of several seeds.
 

@@ -282,7 +282,7 @@ def _fitted(
     return _Fitted(name, shape, load, middle, candidate, search.played, evidence, flags, less_far)
 
 
-def _checked(one: _Fitted, document: dict[str, Any], order: Order, written: Written) -> PoolTwin:
+def _checked(one: _Fitted, document: dict[str, object], order: Order, written: Written) -> PoolTwin:
     """Hold the pool, as it is ``written``, against the second half of its records."""
     shape, load, middle = one.shape, one.load, one.middle
     candidate = msgspec.structs.replace(one.candidate, scheduling=order)

@@ -197,7 +197,7 @@ class Commands(TyperGroup):
         found = installed_commands({*self.commands, *RENAMED, *ANSWERS} - theirs)
         return {name: one for name, one in found.items() if (name in theirs) != bool(self.others)}
 
-    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Take no words for a question after all of them."""
         return super().parse_args(ctx, args or ["--help"])
 
@@ -266,7 +266,7 @@ class FarmCommands(Commands):
         with _closed_pipe():
             return super().make_context(*args, **more)
 
-    def invoke(self, ctx: Any) -> Any:
+    def invoke(self, ctx: Any) -> object:
         """Run one of them."""
         with _closed_pipe():
             try:

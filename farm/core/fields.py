@@ -58,7 +58,7 @@ class Field(NamedTuple):
     default: object
     limit: Limit
     #: makes a value of text
-    read: Callable[[str], Any]
+    read: Callable[[str], object]
 
     def refuse(self, found: object) -> FieldError:
         """Return the error for a value that it cannot have."""
@@ -96,7 +96,9 @@ def _flag(text: str) -> bool:
 
 
 # tables are written by many hands: "+5", ".5" and " 5" are numbers, though not in JSON
-_FROM_TEXT: dict[Any, Callable[[str], object]] = {str: str, int: _whole, float: float, bool: _flag}
+_FROM_TEXT: dict[object, Callable[[str], object]] = {
+    str: str, int: _whole, float: float, bool: _flag,
+}  # fmt: skip
 _BY_TYPE = {
     str: Limit("text", _anything),
     int: Limit("a whole number", _anything),

@@ -99,7 +99,7 @@ class _Server(ThreadingMixIn, WSGIServer):
         self._lock = threading.Lock()
         super().__init__((address, port), _Request)
 
-    def process_request(self, request: Any, client_address: Any) -> None:
+    def process_request(self, request: Any, client_address: object) -> None:
         """Begin to answer; called by the thread that accepts."""
         with self._lock:
             if len(self._open) >= MOST_CONNECTIONS:
@@ -113,7 +113,7 @@ class _Server(ThreadingMixIn, WSGIServer):
             self._open.pop(request, None)
         super().shutdown_request(request)
 
-    def handle_error(self, _: Any, client_address: Any) -> None:
+    def handle_error(self, _: object, client_address: object) -> None:
         """Pass over a client that went away or was cut off."""
         log.debug("a request from %s ended", client_address, exc_info=True)
 

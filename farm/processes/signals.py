@@ -9,7 +9,8 @@ import select
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, Self
+from types import FrameType
+from typing import Self
 
 REQUESTS = (signal.SIGINT, signal.SIGTERM)
 
@@ -61,7 +62,7 @@ class Wakeups(Wake):
     def __init__(self, on_request: Callable[[int], None]) -> None:
         super().__init__()
         self._on_request = on_request
-        self._before: dict[int, Any] = {}
+        self._before: dict[int, Callable[[int, FrameType | None], object] | int | None] = {}
 
     def __enter__(self) -> Self:
         # written to for each signal, so that one which comes just before a wait ends it

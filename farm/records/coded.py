@@ -84,7 +84,7 @@ class Coded(NamedTuple):
 
 def _numbered(values: Sequence[object]) -> tuple[Array, list[object]]:
     """Return the place of each value among the distinct ones, by first appearance, and those."""
-    places: dict[Any, int] = defaultdict(count().__next__)
+    places: dict[object, int] = defaultdict(count().__next__)
     codes = np.fromiter(map(places.__getitem__, values), np.int32, len(values))
     return codes, list(places)
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import typer
 
 #: what stands for a value of a type; for others the name of the option does
-WORDS = {int: "N", float: "X", Path: "FILE"}
+WORDS: dict[object, str] = {int: "N", float: "X", Path: "FILE"}
 
 
 def with_docstring(command: Any, docstring: str | None) -> Any:
@@ -50,7 +50,7 @@ def _without_type(argument: Any) -> None:
     argument.get_usage_pieces = lambda *_: [name if argument.required else f"[{name}]"]
 
 
-def _word(kind: Any, name: str) -> str:
+def _word(kind: object, name: str) -> str:
     """Return what stands for a value in the help: ``N``, ``FILE``, ``a|b``, or the name."""
     if get_origin(kind) is Annotated:
         kind = get_args(kind)[0]

@@ -119,7 +119,7 @@ def _attributes(traits: Traits, streams: Draws) -> Draw:
     chosen = chooser(weights, streams, "attribute set") if sets else None
     parts = traits.invocation
     values: list[dict[str, str]] = []
-    shared: dict[tuple[Any, ...], int] = {}
+    shared: dict[tuple[object, ...], int] = {}
 
     def made(own: Any, *given: Any) -> dict[str, str]:
         found = {**({} if own is msgspec.UNSET else own), **dict(zip(draws, given, strict=False))}

@@ -101,7 +101,7 @@ class Memoryless(Sizing[Memory], frozen=True, kw_only=True):
         raise NotImplementedError
 
 
-def unplanned(kind: type[Sizing[Any]]) -> bool:
+def unplanned(kind: type[AnySizing]) -> bool:
     """Return whether a class has no plan of its own."""
     if issubclass(kind, Memoryless) and kind.decide is not Memoryless.decide:
         return False

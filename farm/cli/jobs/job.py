@@ -230,7 +230,7 @@ def _party(party: Party) -> tuple[str, ...]:
     return (party.name, *map(str, counts), last)
 
 
-def _key(key: Sequence[Any]) -> str:
+def _key(key: Sequence[float]) -> str:
     """Return a sort key with the names of its parts: (-level, the policy's own, serial)."""
     level, *own, serial = key
     numbers = ", ".join(f"{part:g}" if isinstance(part, float) else str(part) for part in own)

@@ -36,8 +36,8 @@ class UpdatableHeap(Generic[Item]):
     __slots__ = ("_entries", "_live", "_puts")
 
     def __init__(self) -> None:
-        self._entries: list[tuple[Any, int, Item]] = []
-        self._live: dict[Item, tuple[Any, int, Item]] = {}
+        self._entries: list[tuple[object, int, Item]] = []
+        self._live: dict[Item, tuple[object, int, Item]] = {}
         self._puts = 0
 
     def __len__(self) -> int:
@@ -97,7 +97,7 @@ class UpdatableHeap(Generic[Item]):
         copy._puts = self._puts
         return copy
 
-    def walk(self) -> Iterator[tuple[Any, Item]]:
+    def walk(self) -> Iterator[tuple[object, Item]]:
         """Yield (key, item) in order, the first k in O(k log k), void entries aside.
 
         The heap must not change until the end.

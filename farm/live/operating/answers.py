@@ -143,7 +143,7 @@ class ImageName(msgspec.Struct, frozen=True):
     image: str
 
 
-def as_chosen(scenario: Scenario, choices: Choices) -> dict[str, Any]:
+def as_chosen(scenario: Scenario, choices: Choices) -> dict[str, object]:
     """Return a scenario as plain values, with what operators have chosen since."""
     plain = scenario.model_dump(mode="json", exclude_none=True)
     rules: dict[str, Any] = msgspec.to_builtins(choices)

@@ -27,7 +27,7 @@ MAX_COUNT = 2**53
 #: attempts if the watched connection breaks between two calls, before the error is raised
 TRIES = 3
 
-Command = Sequence[Any]
+Command = Sequence[object]
 """A command's words."""
 
 
@@ -44,7 +44,7 @@ class WatchedKeys:
         self._look: list[Command] = [("WATCH", *keys), *reads]
         self._connection: Any = None
         #: the answers to the reads, if the keys are watched
-        self._found: list[Any] | None = None
+        self._found: list[object] | None = None
 
     def read(self) -> list[Any]:
         """Return the answers to the reads: as of now, or of the end of the last transaction.
@@ -90,7 +90,7 @@ class WatchedKeys:
         """Read anew before the next transaction."""
         self._found = None
 
-    def _checked(self, answers: Sequence[Any]) -> list[Any]:
+    def _checked(self, answers: Sequence[object]) -> list[object]:
         """Return the answers to the reads, without that to the watch."""
         for answer in answers:
             if isinstance(answer, Exception) and not is_spoilt(answer):

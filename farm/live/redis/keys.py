@@ -61,7 +61,7 @@ import math
 import re
 import struct
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import msgspec
 
@@ -196,7 +196,7 @@ def encode_float(value: float) -> str:
     return f"{bits ^ _ALL if bits & _SIGN else bits | _SIGN:016x}"
 
 
-def encode_member(key: tuple[Any, ...], job_id: str) -> str:
+def encode_member(key: tuple[float, ...], job_id: str) -> str:
     """Return the sorted-set member of a waiting job, whose sort key is ``key``.
 
     Redis orders members of equal score by their bytes. Keys of one policy have one length.

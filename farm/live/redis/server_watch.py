@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from typing import Self
 
 import redis
 
@@ -22,7 +22,10 @@ INTERVAL = 5.0
 
 
 def readings_of(
-    info: Mapping[str, Any], keys: int, inbox: int, refused: Mapping[bytes, bytes] | None = None
+    info: Mapping[str, str | float],
+    keys: int,
+    inbox: int,
+    refused: Mapping[bytes, bytes] | None = None,
 ) -> Readings:
     """Return a server's metrics from its INFO and its numbers of keys and reports."""
     last_writes = (

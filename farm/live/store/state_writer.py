@@ -26,7 +26,7 @@ class StateWriter:
         self._jobs: dict[str, None] = {}
         self._builders: dict[str, None] = {}
         #: the sort keys of the jobs in the store's pending sets, by platform
-        self._places: dict[Platform, dict[str, tuple[object, ...]]] = {}
+        self._places: dict[Platform, dict[str, tuple[float, ...]]] = {}
         #: jobs that are not in the store yet, and the serial of the last one that was new
         self._new: set[str] = set()
         self._serial = 0

@@ -45,11 +45,11 @@ class PendingRead:
     def __init__(self, client: Connection) -> None:
         self._client = client
         self._connection: Any = None
-        self._words: tuple[Any, ...] = ()
+        self._words: tuple[object, ...] = ()
         self._sent_at = 0.0
 
     def wait(
-        self, streams: dict[str, str], count: int, timeout: float, *also: Any
+        self, streams: dict[str, str], count: int, timeout: float, *also: object
     ) -> list[Any] | None:
         """Return what ``xread`` returns of these streams; None: nothing came in time.
 
@@ -74,7 +74,7 @@ class PendingRead:
             raise
         return None
 
-    def _is_answered(self, timeout: float, also: Iterable[Any]) -> bool:
+    def _is_answered(self, timeout: float, also: Iterable[object]) -> bool:
         socket = self._connection._sock
         if socket is None:
             raise redis.ConnectionError("the connection was closed")
@@ -224,7 +224,7 @@ class Inbox:
                     entries.append(entry)
         return entries
 
-    def _open(self, stream: Stream, name: str, fields: dict[bytes, Any]) -> Entry | None:
+    def _open(self, stream: Stream, name: str, fields: dict[bytes, bytes]) -> Entry | None:
         if (stream, name) in self._set_aside:
             return None
         data = fields.get(b"m", b"")

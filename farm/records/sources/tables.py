@@ -11,7 +11,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain, islice
-from typing import Any, TextIO
+from typing import TextIO
 
 from farm.records.attempt import Attempt
 from farm.records.columns import (
@@ -77,7 +77,7 @@ def _rows(text: TextIO, fields: Mapping[str, str], reading: Reading) -> Iterator
         reading.refuse(f"not a table: {error}")
 
 
-def _flat(found: Mapping[str, object], before: str = "") -> Iterator[tuple[str, Any]]:
+def _flat(found: Mapping[str, object], before: str = "") -> Iterator[tuple[str, object]]:
     for name, value in found.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{before}{name}.")

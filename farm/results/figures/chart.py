@@ -38,7 +38,7 @@ DARK = {
     "c0": "#56b4e9", "c1": "#ff8c42", "c2": "#2fc79b", "c3": "#e39bc4", "c4": "#f0b429",
     "c5": "#8fd0f5", "c6": "#e8e8e9", "ink": "#e8e8e8", "dim": "#a5a5a5", "grid": "#3a3a3a",
 }  # fmt: skip
-DASHES: Sequence[Any] = ("-", (0, (5, 2)), ":", "-.", (0, (2, 2)), (0, (1, 1)), (0, (8, 3)))
+DASHES = ("-", (0, (5, 2)), ":", "-.", (0, (2, 2)), (0, (1, 1)), (0, (8, 3)))
 HATCHES = ("", "////", "....", "xxxx", "----", "\\\\\\\\")
 #: seconds within which a weekday is said of one day, or nearly
 MOST_WEEKDAYS = 14 * 86400.0
@@ -75,7 +75,7 @@ class Chart:
         self.axes.set(xlabel=x, ylabel=y)
         #: name, colour, xs, ys; what else a page must know
         self._series: list[tuple[str, str, Floats, Floats]] = []
-        self._about: dict[str, Any] = {
+        self._about: dict[str, object] = {
             "time": False, "clock": None, "dated": False, "names": None, "rows": False, "unit": "",
             "x_unit": "",
         }  # fmt: skip
@@ -95,8 +95,10 @@ class Chart:
         """Draw a line through points, marking a few of them."""
         number = len(self._series)
         few = len(xs) <= 50
-        looks = {"color": colour(number), "linestyle": DASHES[number % len(DASHES)]}
-        self.axes.plot(xs, ys, label=label(name), **looks, marker="o" if few else "", markersize=3)
+        self.axes.plot(
+            xs, ys, label=label(name), color=colour(number), linestyle=DASHES[number % len(DASHES)],
+            marker="o" if few else "", markersize=3,
+        )  # fmt: skip
         self._keep(name, number, xs, ys)
 
     def heat(self, rows: Mapping[str, Floats], edges: Floats) -> None:
@@ -114,7 +116,9 @@ class Chart:
             for name, shares in rows.items():
                 self._keep(name, 0, (edges[1:] + edges[:-1]) / 2, np.round(100 * shares))
 
-    def _keep(self, name: str, number: int, xs: Any, ys: Any) -> None:
+    def _keep(
+        self, name: str, number: int, xs: Sequence[float] | Floats, ys: Sequence[float] | Floats
+    ) -> None:
         """Keep the points of a line for the page."""
         xs, ys = np.asarray(xs, np.float64), np.asarray(ys, np.float64)
         self._series.append((name, f"c{number % 7}", xs, ys))
@@ -136,7 +140,7 @@ class Chart:
         return not heights or any(len(np.unique(found)) > 1 for found in heights)
 
     @property
-    def values(self) -> dict[str, Any] | None:
+    def values(self) -> dict[str, object] | None:
         """What a page needs to show values and to zoom, once ``element`` is made; None: nothing.
 
         ``box`` is the axes' left, top, width and height in the element's own units.
@@ -171,7 +175,7 @@ class Chart:
     @property
     def svg(self) -> str:
         """The SVG document, with a white background and plain colours."""
-        return self._drawn("svg", facecolor="white").decode()
+        return self._drawn("svg", transparent=False).decode()
 
     @property
     def element(self) -> str:
@@ -202,22 +206,24 @@ class Chart:
         if path.suffix not in SUFFIXES:
             raise InputError(f"{path}: allowed: a name that ends in {', '.join(SUFFIXES)}")
         kind = path.suffix[1:]
-        looks: dict[str, Any] = {"transparent": True} if kind == "svg" else {"facecolor": "white"}
-        picture = self._drawn(kind, **looks)
+        picture = self._drawn(kind, transparent=kind == "svg")
         if kind == "svg":
             picture = picture.replace(b"</style>", f"{_dark_rules()}</style>".encode(), 1)
         with file_access(path):
             path.write_bytes(picture)
         return path
 
-    def _drawn(self, kind: str, **looks: Any) -> bytes:
+    def _drawn(self, kind: str, *, transparent: bool) -> bytes:
         file = io.BytesIO()
         metadata: Mapping[str, object] = {"svg": _UNSAID, "pdf": _UNDATED}.get(kind, {})
         with _style():
             for artist in self.figure.findobj():
                 if hasattr(artist, "set_parse_math"):
                     artist.set_parse_math(False)  # names may have a $
-            self.figure.savefig(file, format=kind, metadata=metadata, **looks)
+            face = "auto" if transparent else "white"
+            self.figure.savefig(
+                file, format=kind, metadata=metadata, transparent=transparent, facecolor=face
+            )
         return file.getvalue()
 
     def _repr_svg_(self) -> str:

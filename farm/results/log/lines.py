@@ -46,7 +46,7 @@ class Part(NamedTuple):
 
     name: str
     kind: Any
-    default: Any = NODEFAULT
+    default: object = NODEFAULT
     #: where its value is in the event or command; empty: the writer adds it
     path: str = ""
     #: its key in the line, if it is not the name's

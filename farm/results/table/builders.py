@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, get_args
+from typing import Literal, TypeVar, get_args
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from farm.core.model import Builder
 from farm.results.table.columns import (
@@ -81,15 +82,15 @@ class Attempts(Table):
         row = _with(np.arange(len(jobs), dtype=np.int32)[some], void.row)
         numbers = _with(jobs.builder.numbers[some], void.builder.numbers)
         began = _with(jobs.dispatched_at[some], void.dispatched_at)
-        columns = {
-            "row": row,
-            "dispatched_at": began,
-            "ended_at": _with(over_at[some], void.ended_at),
-        }
-        return cls(len(row), builder=Coded(numbers, jobs.builder.values), **columns)
+        builder = Coded(numbers, jobs.builder.values)
+        over_at = _with(over_at[some], void.ended_at)
+        return cls(len(row), builder=builder, row=row, dispatched_at=began, ended_at=over_at)
 
 
-def _with(column: Any, more: Any) -> Any:
+S = TypeVar("S", bound=np.generic)
+
+
+def _with(column: npt.NDArray[S], more: npt.NDArray[S]) -> npt.NDArray[S]:
     return np.concatenate((column, more)) if len(more) else column
 
 

@@ -52,7 +52,7 @@ class Load(msgspec.Struct, frozen=True):
         """Return a load with columns of its own, into which a run writes."""
         return msgspec.structs.replace(self, columns=self.columns.copy())
 
-    def job_values(self, begin: int, end: int) -> list[Iterable[Any]]:
+    def job_values(self, begin: int, end: int) -> list[Iterable[object]]:
         """Return the fields of some jobs as columns, in the order of the fields."""
         if isinstance(self.jobs, JobColumns):
             return list(self.jobs.values(begin, end))

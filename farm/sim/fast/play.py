@@ -17,7 +17,7 @@ from farm.core.contention.laws import Load as LoadHere
 from farm.core.dispatching.balancers import RANKINGS
 from farm.core.errors import InputError
 from farm.core.model import Platform
-from farm.core.pools.algorithm import Algorithm, PoolSnapshot, first_plan_at
+from farm.core.pools.algorithm import AnyAlgorithm, PoolSnapshot, first_plan_at
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.emulation.agenda import EARLY_TICK, TICK
@@ -28,7 +28,7 @@ from farm.sim.fast.kernel import layout, native
 from farm.sim.fast.kernel.heaps import Array, Keyed, keyed
 from farm.sim.too_large import LIVES_ALLOWED
 
-Algorithms = Mapping[str, Algorithm[Any]]
+Algorithms = Mapping[str, AnyAlgorithm]
 Kinds = Mapping[tuple[tuple[str, ...], bool], int]
 """Groups of builders by (processors, virtualized), numbered."""
 Watch = Callable[[float, int, int], None]
@@ -408,7 +408,7 @@ def _estimators(pools: Sequence[PoolSpec], algorithms: Algorithms) -> Array:
     return made
 
 
-def _estimates(algorithm: Algorithm[Any]) -> bool:
+def _estimates(algorithm: AnyAlgorithm) -> bool:
     # a declaration holds for its own class, not for subclasses
     return "estimator" in vars(type(algorithm))
 
@@ -461,7 +461,7 @@ class Asking:
     """One pool's algorithm, with its memory."""
 
     def __init__(
-        self, number: int, pool: PoolSpec, algorithm: Algorithm[Any], estimates: Floats
+        self, number: int, pool: PoolSpec, algorithm: AnyAlgorithm, estimates: Floats
     ) -> None:
         self._number = number
         self._pool = pool

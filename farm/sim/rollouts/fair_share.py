@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from math import ldexp
-from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from farm.core.dispatching.matching import Lane
 from farm.core.model import Platform
 from farm.core.pools.spec import PoolSpec
 from farm.core.queues.fair_share.invocation import Invocation, weight
@@ -104,7 +104,7 @@ def roll(
     return found
 
 
-def _with_jobs(scheduler: Scheduler) -> list[Any]:
+def _with_jobs(scheduler: Scheduler) -> list[tuple[Lane, FairShareQueue]]:
     return [pair for pair in scheduler.dispatcher.matching.with_trees() if pair[0].waiting]
 
 
@@ -174,7 +174,7 @@ def _lane(
 
 
 def _node_of(
-    record: JobRecord, tree: FairShareQueue, place: dict[Any, int], scheduler: Scheduler
+    record: JobRecord, tree: FairShareQueue, place: dict[tuple[str, ...], int], scheduler: Scheduler
 ) -> int:
     """Return the node that a running attempt is charged to."""
     state = scheduler.jobs[record.job.id]

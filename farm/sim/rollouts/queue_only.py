@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from farm.core.model import Builder
+from farm.core.model import Builder, Platform
 from farm.core.pools.spec import PoolSpec
 from farm.core.state.snapshot import BuilderRecord, FarmSnapshot, JobRecord
 from farm.sim.fast.kernel import native
@@ -146,7 +146,7 @@ def _queues(
     waiting: Sequence[JobRecord], slots: Sequence[FreeSlot], wanted: set[int]
 ) -> tuple[loops.Queues, NDArray[np.int64]]:
     """Return the queues, and the beginning of each of their lanes."""
-    lanes: dict[Any, list[int]] = {}
+    lanes: dict[Platform, list[int]] = {}
     for column, view in enumerate(waiting):
         lanes.setdefault(view.job.platform.normalised(), []).append(column)
     jobs = [column for lane in lanes.values() for column in lane]
