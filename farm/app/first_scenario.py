@@ -18,7 +18,7 @@ from farm.doctor.figures import PlatformFigures, examine
 from farm.records.bundle import is_bundle
 from farm.records.columns import CALENDAR
 from farm.records.importing import load_records, source_of
-from farm.records.reading import OnRead, part, unseen
+from farm.records.reading import OnShare, part, unseen
 from farm.records.sources import SOURCES
 from farm.records.traces import format_of, read_records
 from farm.results.formatting import readable_span
@@ -67,7 +67,7 @@ def write_first_scenario(
     out: Path,
     trace: Path | None = None,
     fields: Mapping[str, str] | None = None,
-    on_read: OnRead = unseen,
+    on_read: OnShare = unseen,
 ) -> list[str]:
     """Write a scenario that runs: a small farm's, or a pool for each platform of a trace.
 
@@ -123,7 +123,7 @@ Seen = tuple[PlatformFigures, float]
 
 
 def _seen(
-    trace: Path, fields: Mapping[str, str] | None, on_share: OnRead
+    trace: Path, fields: Mapping[str, str] | None, on_share: OnShare
 ) -> tuple[dict[str, Seen], Document, str]:
     """Return what a trace tells of the farm that ran it, if it says who ran when.
 

@@ -26,7 +26,7 @@ from farm.doctor.survival import Waits
 from farm.records.attempt import Attempt
 from farm.records.bundle import Bundle
 from farm.records.columns import CALENDAR
-from farm.records.reading import OnRead, part, unseen
+from farm.records.reading import OnShare, part, unseen
 from farm.records.runners import ROUNDING, Runner, Span, most_at_once, successions, times_between
 from farm.results.descriptive_statistics import Spread, spread_of
 from farm.results.table.columns import Floats
@@ -108,7 +108,7 @@ class Figures(msgspec.Struct, frozen=True, rename=json_name):
 
 
 def examine(
-    bundle: Bundle, zone: tzinfo | None, objective: float, on_share: OnRead = unseen
+    bundle: Bundle, zone: tzinfo | None, objective: float, on_share: OnShare = unseen
 ) -> Figures:
     """Return the figures of every platform, the busiest first; ``objective``: p95 wait, seconds.
 
@@ -185,7 +185,7 @@ class PlatformRecords:
         ]
         self._most = most_at_once(self._held, resolution) if self._held else 0
 
-    def figures(self, zone: tzinfo | None, objective: float, on_share: OnRead) -> PlatformFigures:
+    def figures(self, zone: tzinfo | None, objective: float, on_share: OnShare) -> PlatformFigures:
         """Return the figures; ``on_share`` is told how much is done, about."""
         ends, loaded = self.ends, self._loaded()
         run_times = np.array([one.ran for one in self.ran], np.float64)

@@ -27,7 +27,7 @@ from msgspec.json import Decoder
 from farm.core.errors import TraceError, file_access
 from farm.core.fields import json_name
 from farm.records.attempt import Attempt
-from farm.records.reading import OnRead, Reading, SourceFile, unseen
+from farm.records.reading import OnShare, Reading, SourceFile, unseen
 from farm.records.runners import ROUNDING, Runner, runners_of
 from farm.whole_files import ending, read_whole
 
@@ -267,7 +267,7 @@ def _write_lines(path: Path, values: Iterable[object]) -> str:
         return hashlib.file_digest(written, "sha256").hexdigest()
 
 
-def read_bundle(path: Path, on_read: OnRead = unseen) -> Bundle:
+def read_bundle(path: Path, on_read: OnShare = unseen) -> Bundle:
     """Read a bundle. Raises TraceError with the file and line that is wrong.
 
     ``on_read`` is told how much is read, 0 to 1.
@@ -283,7 +283,7 @@ def read_bundle(path: Path, on_read: OnRead = unseen) -> Bundle:
         return Bundle(manifest, _attempts(path / JOBS, manifest.kept, on_read))
 
 
-def _attempts(path: Path, kept: int, on_read: OnRead) -> list[Attempt]:
+def _attempts(path: Path, kept: int, on_read: OnShare) -> list[Attempt]:
     """Return the attempts of a file, which has as many as the manifest says."""
     decoder, found = Decoder(Attempt), list[Attempt]()
     before, rest = 0, b""

@@ -10,7 +10,7 @@ from pathlib import Path
 from farm.core.errors import InputError, TraceError, not_among
 from farm.records.attempt import Attempt
 from farm.records.bundle import ZONE, Bundle, bundle_of, read_bundle, refuse_other_folder
-from farm.records.reading import FIRST, OnRead, Reading, unseen
+from farm.records.reading import FIRST, OnShare, Reading, unseen
 from farm.records.sifting import sifted
 from farm.records.sources import SOURCES, TABLES, slurm
 from farm.whole_files import STDIN
@@ -23,7 +23,7 @@ def load_records(
     source: str | None = None,
     fields: Mapping[str, str] | None = None,
     zone: tzinfo | None = None,
-    on_read: OnRead = unseen,
+    on_read: OnShare = unseen,
 ) -> Bundle:
     """Return the records in a bundle, or in the files of a source. Raises TraceError.
 
@@ -46,7 +46,7 @@ def import_files(
     source: str | None = None,
     fields: Mapping[str, str] | None = None,
     zone: tzinfo | None = None,
-    on_read: OnRead = unseen,
+    on_read: OnShare = unseen,
 ) -> Bundle:
     """Return the records in the files of a source. Raises TraceError with the record that is wrong.
 

@@ -38,15 +38,15 @@ class SourceFile(msgspec.Struct, frozen=True):
     bytes: int
 
 
-OnRead = Callable[[float], None]
-"""Told how much of the files is read, 0 to 1; of standard input nothing."""
+OnShare = Callable[[float], None]
+"""Told how much of the work is done, 0 to 1; of standard input, nothing."""
 
 
 def unseen(_: float) -> None:
     """Show nothing."""
 
 
-def part(on_share: OnRead, begin: float, length: float) -> OnRead:
+def part(on_share: OnShare, begin: float, length: float) -> OnShare:
     """Return what is told of a part of the work, from ``begin`` on."""
     return lambda share: on_share(begin + length * share)
 
@@ -58,7 +58,7 @@ class Reading:
         self,
         files: Iterable[Path],
         zone: tzinfo | None = None,
-        on_read: OnRead = unseen,
+        on_read: OnShare = unseen,
         foreign: Callable[[dict[str, object]], str] = lambda _: "",
     ) -> None:
         self._paths = list(files)

@@ -19,7 +19,7 @@ from contextlib import suppress
 
 import msgspec
 
-from farm.core.events import ArrivalsEnded, Event, JobsSubmitted
+from farm.core.events import Event
 from farm.core.model import Job
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import Choices, SchedulingRules
@@ -217,10 +217,7 @@ class RolloutService:
 
     def take(self, event: Event) -> None:
         """Learn from the farm's next event what arrives."""
-        if isinstance(event, JobsSubmitted):
-            self._memory.take(event.at, event.jobs)
-        elif isinstance(event, ArrivalsEnded):
-            self._memory = ArrivalMemory(MOST_JOBS)
+        self._memory.observe(event)
 
     @property
     def too_dear(self) -> bool:

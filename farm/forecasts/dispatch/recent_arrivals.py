@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from farm.core.events import ArrivalsEnded, Event, JobsSubmitted
 from farm.core.model import Job
 
 #: lately: seconds, and submissions that are remembered and needed for a rate
@@ -35,6 +36,14 @@ class ArrivalMemory:
         self._submissions: deque[tuple[float, tuple[Job, ...]]] = deque()
         self._most_jobs, self._jobs = most_jobs, 0
         self._since: float | None = None
+
+    def observe(self, event: Event) -> None:
+        """Remember what is submitted, until no more is to come."""
+        if isinstance(event, JobsSubmitted):
+            self.take(event.at, event.jobs)
+        elif isinstance(event, ArrivalsEnded):
+            self._submissions.clear()
+            self._jobs, self._since = 0, None
 
     def take(self, at: float, jobs: Sequence[Job]) -> None:
         """Remember jobs that were submitted together."""

@@ -186,11 +186,8 @@ class ControlPlane:
         """Count ended jobs and remember lost builders (as an observer of the run)."""
         self._is_news = self._is_unsaved = True
         self._lately.observe(event, commands)
-        if isinstance(event, events.JobsSubmitted):
-            self._arrivals.take(event.at, event.jobs)
-        elif isinstance(event, events.ArrivalsEnded):
-            self._arrivals = ArrivalMemory(MOST_JOBS)
-        elif isinstance(event, CHANGES) and self._images is not None:
+        self._arrivals.observe(event)
+        if isinstance(event, CHANGES) and self._images is not None:
             self._images.outdate()
         if isinstance(event, events.BuilderJoined):
             self._pool_of[event.builder.id] = event.builder.pool

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from farm.core.events import ArrivalsEnded, Event, JobsSubmitted
+from farm.core.events import Event
 from farm.core.pools.algorithm import AnyAlgorithm
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
@@ -64,12 +64,8 @@ class RolloutForecaster:
         """Learn from the farm's next event what arrives, and which estimates were right."""
         if not self._learns:
             return
-        if type(event) is JobsSubmitted:
-            self._memory.take(event.at, event.jobs)
-        elif type(event) is ArrivalsEnded:
-            self._memory = ArrivalMemory()
-        else:
-            self._calibration.take(event, scheduler)
+        self._memory.observe(event)
+        self._calibration.take(event, scheduler)
 
     def prepare(self, *_: object) -> Steps:
         """Do nothing: each submission has its own rollouts."""

@@ -13,9 +13,13 @@ from functools import cache
 from hashlib import sha256
 from itertools import accumulate, chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Arrays: TypeAlias = "Array | tuple[Arrays, ...]"
 
 HERE = Path(__file__).parent
 _FARM = HERE.parents[2]
@@ -53,7 +57,7 @@ class Call:
     other types than the function was compiled for; the call raises RuntimeError if it fails.
     """
 
-    def __init__(self, name: str, *arguments: Any) -> None:
+    def __init__(self, name: str, *arguments: Arrays) -> None:
         self._name = name
         self._call, takes = _function(name)
         self._arrays = _flat(arguments)
@@ -71,7 +75,7 @@ class Call:
             raise RuntimeError(f"{self._name} failed in the compiled kernel")
         return value
 
-    def put(self, place: int, array: np.ndarray[Any, Any]) -> None:
+    def put(self, place: int, array: Array) -> None:
         """Take an array of the same type in the place of one of those given. Raises TypeError."""
         if (found := _type(array)) != (allowed := _type(self._arrays[place])):
             raise TypeError(f"{self._name}: found {found}; allowed: {allowed}")
@@ -79,12 +83,12 @@ class Call:
         self._block[self._begins[place] : self._begins[place + 1]] = _words(array)
 
 
-def _words(array: np.ndarray[Any, Any]) -> list[int]:
+def _words(array: Array) -> list[int]:
     # not by __array_interface__, which describes every field
     return [0, 0, array.size, array.itemsize, array.ctypes.data, *array.shape, *array.strides]
 
 
-def _type(array: np.ndarray[Any, Any]) -> str:
+def _type(array: Array) -> str:
     pieces = "" if array.flags.c_contiguous else " in pieces"
     return f"{array.dtype.str}/{array.ndim}{pieces}"
 
@@ -107,7 +111,7 @@ def _function(name: str) -> tuple[Any, str]:
     return call, ctypes.string_at(ctypes.addressof(takes)).decode()
 
 
-def _flat(part: Any) -> list[np.ndarray[Any, Any]]:
+def _flat(part: Arrays) -> list[Array]:
     if isinstance(part, tuple):
         return [array for one in part for array in _flat(one)]
     return [part]
