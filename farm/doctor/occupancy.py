@@ -86,8 +86,7 @@ def counts_at(at: Floats, begins: Floats, ends: Floats, weight: Floats | float =
     change = np.zeros(len(at))
     np.add.at(change, np.searchsorted(at, begins), weight)
     np.add.at(change, np.searchsorted(at, ends), -weight)
-    counts: Floats = np.cumsum(change)
-    return counts
+    return np.cumsum(change)
 
 
 def steps_of(

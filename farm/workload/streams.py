@@ -61,8 +61,7 @@ def uniforms(rng: Bits, count: int) -> Floats:
     """
     words = np.frombuffer(rng.randbytes(8 * count), "<u4").reshape(count, 2)
     high, low = words[:, 0] >> 5, words[:, 1] >> 6
-    numbers: Floats = (high * 67108864.0 + low) / 9007199254740992.0
-    return numbers
+    return (high * 67108864.0 + low) / 9007199254740992.0
 
 
 def logarithms(numbers: Floats) -> Floats:

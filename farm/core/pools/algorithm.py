@@ -164,8 +164,7 @@ AnyAlgorithm = Algorithm[Any]
 def within(algorithm: AnyAlgorithm, least: int | None, most: int | None) -> AnyAlgorithm:
     """Return the algorithm with other limits (None: its own), if it can have others."""
     change = getattr(algorithm, "within", None)
-    found: AnyAlgorithm = algorithm if change is None else change(least, most)
-    return found
+    return algorithm if change is None else change(least, most)
 
 
 def limited(value: float, least: int, most: int) -> int:

@@ -60,8 +60,7 @@ def database_of(url: str) -> int:
     if not url:
         return 0
     with closing(connect(url, "")) as client:  # it connects on first use only
-        number: int = client.connection_pool.connection_kwargs.get("db") or 0
-        return number
+        return client.connection_pool.connection_kwargs.get("db") or 0
 
 
 class RefusedError(ServerError):

@@ -347,8 +347,7 @@ def _same_jobs(pairs: Pairs) -> Flags:
     differs = np.abs(mine - theirs) > 1e-6 * np.maximum(np.abs(mine), np.abs(theirs))
     for name in ("platform", "matrix"):
         differs |= one[name] != two[name]
-    same: Flags = ~differs
-    return same
+    return ~differs
 
 
 def _time_alone(jobs: JobTable) -> Floats:

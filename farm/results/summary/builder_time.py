@@ -106,5 +106,4 @@ def _most_present(runs: Runs, run: Numbers, window: Window) -> list[int]:
     there = np.cumsum(np.repeat((-1, 1), len(joined_at))[order])
     most = np.zeros(len(runs.seeds), np.int64)
     np.maximum.at(most, of[order], there)
-    found: list[int] = most.tolist()
-    return found
+    return most.tolist()

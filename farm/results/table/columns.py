@@ -168,8 +168,7 @@ def one_of(values: Sequence[object]) -> Callable[[Iterable[object]], Coded]:
 
 def known(values: Floats) -> Floats:
     """Return the values that are not NaN."""
-    there: Floats = values[~np.isnan(values)]
-    return there
+    return values[~np.isnan(values)]
 
 
 def total(values: Floats) -> float:
@@ -184,8 +183,7 @@ def time_within(starts: Floats, ends: Floats, edges: Floats) -> Floats:
         ordered = np.sort(instants)
         before = np.searchsorted(ordered, edges, side="right")
         sums.append(before * edges - np.concatenate([[0.0], np.cumsum(ordered)])[before])
-    times: Floats = np.diff(sums[0] - sums[1])
-    return times
+    return np.diff(sums[0] - sums[1])
 
 
 def which(some: Flags) -> Flags | slice:

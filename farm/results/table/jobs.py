@@ -133,14 +133,12 @@ class Jobs(Table):
     @public
     def response_time(self) -> Floats:
         """Finish - arrival."""
-        times: Floats = self.finished_at - self.arrived_at
-        return times
+        return self.finished_at - self.arrived_at
 
     @public
     def stretch(self) -> Floats:
         """Response time ÷ service time alone."""
-        stretches: Floats = self.response_time / np.where(self.work > 0, self.work, np.nan)
-        return stretches
+        return self.response_time / np.where(self.work > 0, self.work, np.nan)
 
     declared_time = Column(floats, "job.declared_time", public=True)
 
@@ -211,8 +209,7 @@ class Jobs(Table):
     @cached_property
     def has_stretch(self) -> Flags:
         """Which jobs have a stretch that counts: those that were served and took time."""
-        some: Flags = self.served & (self.work > 0)
-        return some
+        return self.served & (self.work > 0)
 
     def within(self, start: float, end: float) -> Jobs:
         """Return the jobs that arrived in this window."""
@@ -225,8 +222,7 @@ class Jobs(Table):
 
     def started(self, by: float = np.inf) -> Flags:
         """Return which jobs started, and ended by an instant."""
-        some: Flags = ~np.isnan(self.started_at) & (self.finished_at <= by)
-        return some
+        return ~np.isnan(self.started_at) & (self.finished_at <= by)
 
     def waits(self) -> Floats:
         """Return the waiting times of the jobs that started."""
@@ -248,8 +244,7 @@ class Jobs(Table):
         finished = np.full(len(names), -np.inf)
         np.maximum.at(finished, matrix, self.finished_at[some])
         whole = np.array([name not in unfinished for name in names], np.bool_)
-        times: Floats = (finished - released)[whole]
-        return times
+        return (finished - released)[whole]
 
     def names_of_matrices(self) -> set[str]:
         """Return the names of the matrices that these jobs belong to."""
@@ -264,8 +259,7 @@ class Jobs(Table):
         fails = self.outcome.where("failed")[some]
         np.minimum.at(failed, matrix[fails], self.finished_at[some][fails])
         there = failed < np.inf
-        times: Floats = (failed - released)[there]
-        return times
+        return (failed - released)[there]
 
     def _matrices(self) -> tuple[Flags, Numbers, list[str], Floats]:
         """Return which jobs have a matrix, its number in order of first end; names and releases."""
