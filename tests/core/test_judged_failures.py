@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from farm.core.jobs.failure_judgement import judge_failure
 from farm.core.model import Cause
 from farm.core.state.snapshot import condition_of
 
@@ -16,15 +14,6 @@ MAX_RESETS = 3
 def condition(farm, builder: str) -> str:
     """Return what a builder is doing."""
     return condition_of(farm.scheduler.builders[builder])
-
-
-@pytest.mark.parametrize(
-    ("counts", "succeeded", "action"),
-    [((1, 2), True, "dequeue"), ((1, 2), False, "fail"), ((2, 1), True, "reset")],
-)
-def test_a_build_that_had_succeeded_only_loses_its_queue_row(counts, succeeded, action):
-    """When the job is to blame; as upstream (``recover_failure``)."""
-    assert judge_failure(*counts, succeeded=succeeded).job_action == action
 
 
 def test_a_job_that_always_fails_is_found_out_on_the_second_builder(ledger):

@@ -63,11 +63,6 @@ def test_a_builder_that_always_breaks_dispatch():
     assert {judge_failure(count, 1, retry=False).job_action for count in range(1, 6)} == {"reset"}
 
 
-def test_a_job_that_succeeded_is_only_dequeued():
-    """A failure after the build's success cannot make it fail."""
-    assert judge_failure(1, 2, succeeded=True) == Judgement(None, "dequeue", 0)
-
-
 def test_isolation_error_condemns_both():
     """A wrong worker: builder and job fail at once."""
     assert judge_failure(1, 1, isolation_error=True) == Judgement("fail", "fail", 0)

@@ -18,7 +18,7 @@ JOB_RESET_THRESHOLD = 3
 BUILDER_FAILURE_THRESHOLD = 5
 
 BuilderAction = Literal["dirty", "fail"]
-JobAction = Literal["reset", "fail", "cancelled", "dequeue"]
+JobAction = Literal["reset", "fail", "cancelled"]
 
 
 class Judgement(msgspec.Struct, frozen=True):
@@ -26,7 +26,7 @@ class Judgement(msgspec.Struct, frozen=True):
 
     #: dirty: clean it before its next job; fail: take it out of service
     builder_action: BuilderAction | None = None
-    #: reset: requeue; fail: end as failed; dequeue: it succeeded, only its queue row is removed
+    #: reset: requeue; fail: end as failed
     job_action: JobAction | None = None
     #: the builder's new count; the job keeps its own through resets
     builder_failures_after: int = 0
@@ -39,7 +39,6 @@ def judge_failure(
     retry: bool = True,
     isolation_error: bool = False,
     cancelling: bool = False,
-    succeeded: bool = False,
     resets: int = 0,
     max_resets: int | None = None,
 ) -> Judgement:
@@ -47,8 +46,7 @@ def judge_failure(
 
     ``retry`` is False for failures at dispatch, which leave nothing to retry; a job that is being
     cancelled is judged the same way, and ends as cancelled whatever the verdict. After an
-    isolation error (a worker that is not what it should be) both are to blame. ``succeeded``: the
-    build had ended successfully before.
+    isolation error (a worker that is not what it should be) both are to blame.
 
     Upstream does not limit equal counts: a job that keeps breaking the same builder (a pool of
     one) is reset forever. With ``max_resets`` a job that has been reset that often (``resets``)
@@ -61,8 +59,6 @@ def judge_failure(
     tied = builder_failures == job_failures
     if job == "reset" and tied and max_resets is not None and resets >= max_resets:
         job = "fail"
-    if job == "fail" and succeeded:
-        job = "dequeue"
     return Judgement(builder, "cancelled" if cancelling else job, after)
 
 
