@@ -99,7 +99,7 @@ def _flag(text: str) -> bool:
 _FROM_TEXT: dict[object, Callable[[str], object]] = {
     str: str, int: _whole, float: float, bool: _flag,
 }  # fmt: skip
-_BY_TYPE = {
+_BY_TYPE: dict[object, Limit] = {
     str: Limit("text", _anything),
     int: Limit("a whole number", _anything),
     float: Limit("a finite number", math.isfinite),
@@ -138,7 +138,7 @@ def _field(declared: msgspec.structs.FieldInfo, kind: object) -> Field:
     return Field(declared.name, declared.encode_name, kind, declared.type, default, limit, read)
 
 
-def _by_type(kind: Any) -> Limit:
+def _by_type(kind: object) -> Limit:
     if get_origin(kind) is Literal:
         return Limit(", ".join(get_args(kind)), _anything)
     return _BY_TYPE.get(get_origin(kind) or kind, Limit(f"a {kind}", _anything))

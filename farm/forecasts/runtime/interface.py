@@ -7,7 +7,7 @@ is a finite number of seconds, zero or more, whatever the history was.
 from __future__ import annotations
 
 import math
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 #: kinds, or other groups of jobs, whose run times an estimator remembers
 MOST_REMEMBERED = 10_000
 
-JsonValues = dict[str, Any]
+JsonValues = dict[str, object]
 """Plain JSON values: strings, numbers, booleans, None, and lists and mappings of them."""
 
 

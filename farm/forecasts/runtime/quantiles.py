@@ -349,7 +349,8 @@ class RuntimeDistribution(RuntimeEstimator):
         parts = [converted(state, name, list[float]) for name in PARTS]
         known = [converted(state, f"{name}_known", list[float]) for name in PARTS]
         by_kind = [converted(state, f"{name}_by_kind", dict[str, list[float]]) for name in PARTS]
-        self.estimator.load(state.get("statistics", state))
+        inner = converted(state, "statistics", JsonValues) if "statistics" in state else state
+        self.estimator.load(inner)
         self._known, self._unknown = _loaded(*known), _loaded(*parts)
         self._kinds = {
             kind: _loaded(*(part.get(kind, []) for part in by_kind)) for kind in by_kind[0]

@@ -81,8 +81,10 @@ def line_type(name: str, parts: Sequence[Part], tag: str | None = None) -> Any:
         how = "default_factory" if isinstance(part.default, type) else "default"
         key = part.key or json_name(part.name)
         fields.append((part.name, part.kind, msgspec.field(name=key, **{how: part.default})))
-    tagged: Any = {} if tag is None else {"tag": tag, "tag_field": "event"}
-    return msgspec.defstruct(name, fields, omit_defaults=True, gc=False, module=__name__, **tagged)
+    return msgspec.defstruct(
+        name, fields, omit_defaults=True, gc=False, module=__name__,
+        tag=tag, tag_field=None if tag is None else "event",
+    )  # fmt: skip
 
 
 class Line:

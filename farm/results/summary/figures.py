@@ -14,7 +14,7 @@ from farm.core.model import Outcome
 from farm.results.descriptive_statistics import Spread, spread_of
 from farm.results.summary.builder_time import BuilderCounts, Window, builder_counts, builder_times
 from farm.results.summary.costs import Bill, Costs
-from farm.results.table.columns import Numbers, in_order_of_appearance, numbered
+from farm.results.table.columns import Flags, Numbers, in_order_of_appearance, numbered
 from farm.results.table.jobs import OUTCOMES, Jobs, invocation_of
 from farm.results.table.runs import Runs
 
@@ -166,7 +166,7 @@ class Counted:
         }
         return {name: list(map(spread_of, found)) for name, found in values.items()}
 
-    def _parts(self, values: Any, some: Any = None) -> list[Any]:
+    def _parts(self, values: Any, some: Flags | None = None) -> list[Any]:
         """Return the values of each run, of some of the jobs."""
         if isinstance(values, Jobs) and len(self._runs.seeds) > 1:
             rows = self._runs.parts(self._run, np.arange(len(values)))
