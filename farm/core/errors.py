@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import Any, Self
+from typing import Self
 
 #: what is allowed, by the type of pydantic's error
 _ALLOWED = {
@@ -137,10 +137,11 @@ def not_among(found: str, allowed: Iterable[str]) -> str:
     return f"found {found!r:.60}; {did_you_mean(found, names)}allowed: {', '.join(names)}"
 
 
-def allowed_by(problem: Mapping[str, Any]) -> str:
+def allowed_by(problem: Mapping[str, object]) -> str:
     """Return what is allowed, by one of pydantic's errors: its ``type``, ``ctx`` and ``msg``."""
-    if (ours := _ALLOWED.get(problem["type"])) is not None:
-        return ours.format(**problem.get("ctx", {}))
+    if (ours := _ALLOWED.get(str(problem["type"]))) is not None:
+        context = problem.get("ctx")
+        return ours.format(**context) if isinstance(context, Mapping) else ours
     return str(problem["msg"]).removeprefix("Input should be ").removeprefix("a valid ")
 
 

@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterable
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -275,8 +274,8 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
     def _on(self, job: Job, builder: Builder | None, attempt: Attempt | None = None) -> RunTime:
         estimator = self.estimator
         basis = estimator.basis(job, builder)
-        more: dict[str, Any] = {}
-        sent = None
+        more: dict[str, object] = {}
+        sent = rest = None
         if isinstance(estimator, Boinc) and builder is not None and is_anonymous(builder):
             more["size_scale"] = estimator.anonymous(job, builder).size_scale
             sent = estimator.size_sent(job, builder)
@@ -284,10 +283,11 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
             sent, progress = attempt.sent_size, attempt.progress
             more["elapsed_s"] = attempt.elapsed
             more["done"] = None if progress is None else progress.done
-            more["remaining_s"] = estimator.remaining(job, builder, attempt.elapsed, progress)
+            rest = estimator.remaining(job, builder, attempt.elapsed, progress)
+            more["remaining_s"] = rest
         if builder is not None and sent is not None:
             more["own_estimate_s"] = own_estimate(sent, builder)
-        return RunTime(
+        found = RunTime(
             estimate_s=estimator.estimate(job, builder),
             rung=basis.rung,
             samples=basis.samples,
@@ -296,11 +296,12 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
             speed=1.0 if builder is None else builder.speed,
             size=job.size,
             declared_s=job.declared_time,
-            **more,
-            **self._client_side(job, builder, more.get("remaining_s")),
         )
+        return msgspec.structs.replace(found, **more, **self._client_side(job, builder, rest))
 
-    def _client_side(self, job: Job, builder: Builder | None, rest: float | None) -> dict[str, Any]:
+    def _client_side(
+        self, job: Job, builder: Builder | None, rest: float | None
+    ) -> dict[str, object]:
         """Return when the builder would be done with a job sent to it now, and end it.
 
         ``rest``: of a job that runs there already.
@@ -309,7 +310,7 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
             return {}
         time = self.estimator.estimate(job, builder)
         queued, left = (self._queue_delay(builder), time) if rest is None else (0.0, rest)
-        found: dict[str, Any] = {"back_in_s": queued + left}
+        found: dict[str, object] = {"back_in_s": queued + left}
         if self.size_bound is not None and job.size and time > 0:
             share = available(builder) if isinstance(self.estimator, Boinc) else 1.0
             found["limit_s"] = time_limit(self.size_bound, job.size / (time * share))

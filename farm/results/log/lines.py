@@ -74,7 +74,7 @@ def values_of(paths: Sequence[str]) -> Callable[[object], tuple[object, ...]]:
     return values if len(paths) > 1 else lambda value: (values(value),)
 
 
-def line_type(name: str, parts: Sequence[Part], tag: str | None = None) -> Any:
+def line_type(name: str, parts: Sequence[Part], tag: str | None = None) -> type[msgspec.Struct]:
     """Return a struct class of these parts; ``tag``: it is recognised by its ``event``."""
     fields = []
     for part in parts:
@@ -105,13 +105,13 @@ class Line:
         self.values = astuple if paths == of.__struct_fields__ else values_of(paths)
 
     @cached_property
-    def written(self) -> Any:
+    def written(self) -> type[msgspec.Struct]:
         """The struct that is encoded; made when it is used, as most runs write no log."""
         kind = Part("event", str)
         return line_type(f"{self._of.__name__}Line", [_AT, kind, *self.parts])
 
     @cached_property
-    def read(self) -> Any:
+    def read(self) -> type[msgspec.Struct]:
         """The struct that is decoded: the instant comes first, where msgspec would write a tag."""
         return line_type(f"{self._of.__name__}Line", [_AT, *self.parts], self.name)
 

@@ -215,12 +215,13 @@ class _LogReader:
         return entry
 
     def _submission(self, line: Any) -> JobsSubmitted:
+        at: float = line.at
         if type(line) is _EMPTY:
-            return JobsSubmitted(line.at, ())
+            return JobsSubmitted(at, ())
         job = self._submitted(line)
         if line.batch is not None:
             self._batch, self._batch_jobs = line.batch, [job]
-        return JobsSubmitted(line.at, (job,))
+        return JobsSubmitted(at, (job,))
 
     def _submitted(self, line: Any) -> Job:
         job = msgspec.convert(line, Job, from_attributes=True)

@@ -6,7 +6,7 @@ exactly. :mod:`farm.results.log.lines` defines the lines.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
@@ -21,11 +21,14 @@ from farm.core.events import Event, JobFinished, JobsSubmitted
 from farm.core.model import Job
 from farm.results.log.lines import CANCELLED, EMPTY, LINES, STORY, JobDetail
 
+#: makes a line, its kind, and takes the values that are in it
+Form = tuple[Callable[..., msgspec.Struct], str, Callable[[Any], tuple[object, ...]]]
 
-class _Forms(dict[object, tuple[Any, str, Any]]):
+
+class _Forms(dict[object, Form]):
     """How each event and command is written."""
 
-    def __missing__(self, of: object) -> tuple[Any, str, Any]:
+    def __missing__(self, of: object) -> Form:
         line = LINES[of]
         self[of] = line.written, line.name, line.values
         return self[of]
@@ -79,7 +82,7 @@ class EventLogLines:
         self._lines.clear()
         return self._encode(lines) if lines else b""
 
-    def _submission(self, event: Any, ignored: bool) -> None:
+    def _submission(self, event: JobsSubmitted, ignored: bool) -> None:
         written, name, values = _FORMS[JobsSubmitted]
         batch = None
         if len(event.jobs) != 1:
@@ -101,7 +104,7 @@ def _changed(job: Job, submitted: Job | None) -> object:
     return None if submitted is job or submitted == job else JobDetail(*astuple(job))
 
 
-def _folds(event: Any, end: Any) -> bool:
+def _folds(event: JobFinished, end: object) -> bool:
     """Return whether the event's line can include this command, its job's end, without loss."""
     # FOLDED, spelled out: tuples of these values would take a sixth more time
     return (
