@@ -99,8 +99,7 @@ def _more_than_chance(counts: Floats, expected: Floats) -> Floats:
     if excess <= 0:
         return np.ones(len(counts))
     prior = float((expected**2).sum()) / excess
-    factors: Floats = (counts + prior) / (expected + prior)
-    return factors
+    return (counts + prior) / (expected + prior)
 
 
 def _source(name: str, attempts: list[Attempt], week: Week, most: int) -> dict[str, object]:

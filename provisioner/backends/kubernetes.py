@@ -131,10 +131,7 @@ class KubernetesBackend(Backend):
     def tend(
         self, reports: Mapping[str, PoolReport], _: Mapping[str, HostRecord]
     ) -> Mapping[str, str]:
-        """Scale each pool's Deployment; return the problems, by pool.
-
-        Its readiness shows the cluster which pods are busy.
-        """
+        """Scale each pool's Deployment, where readiness shows who is busy; return the problems."""
         now = self._clock()
         for pool, need in builders_to_host(reports).items():
             deployment = self._deployments.get(pool)

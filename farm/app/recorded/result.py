@@ -57,11 +57,15 @@ class Result:
         from farm.app.runs.more_builders import more_builders  # noqa: PLC0415 - it simulates
 
         run = self.kept
+        more = more_builders(run)
+        return answer_of_run(run.summary, lambda: run.jobs, self._readable_scenario, more)
+
+    @property
+    def _readable_scenario(self) -> Scenario | None:
         try:
-            scenario = run.scenario
+            return self.kept.scenario
         except InputError:
-            scenario = None
-        return answer_of_run(run.summary, lambda: run.jobs, scenario, more_builders(run))
+            return None
 
     @property
     def jobs(self) -> JobTable:
@@ -127,16 +131,9 @@ class Result:
         from farm.results.report.run_figures import RunFigures  # noqa: PLC0415 - as above
 
         lines = self.kept.log_lines() if self.has_events else None
-        return RunFigures(self.kept.summary, self.kept.jobs, lines, self._clock)
-
-    @property
-    def _clock(self) -> WallClock | None:
-        """The farm's clock; None: its scenario does not go by one."""
-        try:
-            scenario = self.kept.scenario
-        except InputError:
-            return None
-        return WallClock.of(scenario.starts) if scenario.goes_by_the_week else None
+        scenario = self._readable_scenario
+        clock = WallClock.of(scenario.starts) if scenario and scenario.goes_by_the_week else None
+        return RunFigures(self.kept.summary, self.kept.jobs, lines, clock)
 
     @property
     def interrupted(self) -> bool:

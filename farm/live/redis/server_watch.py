@@ -22,10 +22,7 @@ INTERVAL = 5.0
 
 
 def readings_of(
-    info: Mapping[str, str | float],
-    keys: int,
-    inbox: int,
-    refused: Mapping[bytes, bytes] | None = None,
+    info: Mapping[str, str | float], keys: int, inbox: int, refused: Mapping[bytes, bytes] = {}
 ) -> Readings:
     """Return a server's metrics from its INFO and its numbers of keys and reports."""
     last_writes = (
@@ -48,7 +45,7 @@ def readings_of(
         name: {(): float(value)} for name, value in values.items()
     }
     readings["farm_dead_letters_total"] = {
-        (reason.decode(),): float(count) for reason, count in (refused or {}).items()
+        (reason.decode(),): float(count) for reason, count in refused.items()
     }
     return readings
 

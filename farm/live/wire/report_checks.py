@@ -145,10 +145,8 @@ def _id(name: str, text: str) -> None:
 
 
 def _id_or_struct(name: str, value: object) -> None:
-    if isinstance(value, str):
-        _id(name, value)
-    else:
-        _value(name, value)
+    check: Check = _id if isinstance(value, str) else _value
+    check(name, value)
 
 
 def _text(name: str, text: str) -> None:

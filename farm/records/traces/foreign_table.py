@@ -240,8 +240,7 @@ def _column(column: Coded, ours: str, unit: str, order: int, refused: list[Refus
             refuse(texts[dated.index(not dated[0])], f" below {above}; allowed: {above}")
     values = np.full(len(column.values), np.nan)
     values[np.flatnonzero(list(map(bool, column.values)))[: len(found)]] = found
-    times: Times = values[column.codes]
-    return times
+    return values[column.codes]
 
 
 def _is_number(text: str) -> bool:

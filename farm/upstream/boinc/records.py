@@ -24,7 +24,6 @@ class HostAppVersion(msgspec.Struct, frozen=True, kw_only=True):
     #: seconds from sending a job to its report
     turnaround: Variance = Variance()
     max_jobs_per_day: int = 0
-    n_jobs_today: int = 0
     consecutive_valid: int = 0
 
 
