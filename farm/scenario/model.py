@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from pydantic import field_validator, model_validator
 
@@ -221,7 +221,7 @@ class StandingFarm(Scenario):
         return super()._distinct_sources(sources) if sources else sources
 
 
-def scenario_schema() -> dict[str, object]:
+def scenario_schema() -> dict[str, Any]:
     """Return the JSON Schema of a scenario file (draft 2020-12)."""
     schema = Scenario.model_json_schema(mode="validation")
     describe_keys(schema, Mapped)

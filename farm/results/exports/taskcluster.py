@@ -84,7 +84,7 @@ def store_of(run: FinishedRun) -> EventStore:
 class Analysis(msgspec.Struct, frozen=True):
     """Samples, each with its ``time``, and the state after the last event of the phase."""
 
-    metrics: list[dict[str, object]]
+    metrics: list[dict[str, Any]]
     state: State
 
 

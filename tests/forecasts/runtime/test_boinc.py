@@ -111,7 +111,8 @@ def test_a_newer_version_takes_the_record_over() -> None:
     assert estimator.estimate(job("kernel@clang-14"), ONE) == 100.0
     assert estimator.estimate(job("kernel"), ONE) == 100.0
     taught(estimator, ONE, 40.0, 1, kind="kernel@gcc-14")
-    assert list(estimator.dump()["hosts"]["one"]) == ["kernel@gcc-14"]
+    hosts: Any = estimator.dump()["hosts"]
+    assert list(hosts["one"]) == ["kernel@gcc-14"]
 
 
 @pytest.mark.parametrize(

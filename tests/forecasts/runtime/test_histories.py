@@ -1,5 +1,7 @@
 """last-3 and launchpad: which runs count, and how much."""
 
+from typing import Any
+
 import pytest
 
 from farm.core.model import Builder, Job, Platform
@@ -58,7 +60,7 @@ def test_the_kinds_used_longest_ago_are_forgotten(
         estimator.learn(job(f"unit-{number}"), SLOW, 50.0, "succeeded")
         estimator.learn(job("usual"), SLOW, 70.0, "succeeded")
     state = estimator.dump()
-    inner = state["statistics"] if wrapped else state
+    inner: Any = state["statistics"] if wrapped else state
     for runs in (inner["runs"], state.get("work_by_kind", inner["runs"])):
         assert list(runs) == [*(f"unit-{number}" for number in range(81, 100)), "usual"]
     assert estimator.estimate(job("usual")) == 70.0
