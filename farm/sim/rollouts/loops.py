@@ -1,4 +1,4 @@
-"""The loop of a rollout in which queues only get empty, on plain sequences.
+"""The loop of rollouts in which queues only get empty, on plain sequences.
 
 One source: compiled where there is the kernel's object, and otherwise run by Python.
 """
@@ -12,7 +12,8 @@ import numpy as np
 NEVER = float("inf")
 Integers = Annotated[Any, np.int64]
 Floats = Annotated[Any, np.float64]
-"""Sequences; compiled, arrays of this type."""
+Rows = Annotated[Any, np.float64, 2]
+"""Sequences, and sequences of such; compiled, arrays of this type."""
 
 
 class Queues(NamedTuple):
@@ -25,8 +26,9 @@ class Queues(NamedTuple):
     # by place there: the job's place among all lanes' jobs, and whether it matters (1 or 0)
     ranks: Integers
     matters: Integers
-    #: by slot, for each lane
-    serves: Annotated[Any, np.bool_]
+    #: the lanes that each slot serves, slot by slot, and where those of a slot begin and end
+    served: Integers
+    begins: Integers
     # by slot
     speed: Floats
     cleaning: Floats
@@ -36,60 +38,77 @@ class Queues(NamedTuple):
     first_ties: Integers
 
 
-def empty(
-    queues: Queues,
-    times: Floats,
-    free: Floats,
-    heads: Integers,
-    losers: tuple[Floats, Integers],
-    dispatched: Floats,
-) -> None:
-    """Record when each job is dispatched, up to the last that matters.
+class Going(NamedTuple):
+    """What changes, by rollout: written into."""
+
+    #: by lane, its first waiting job
+    heads: Annotated[Any, np.int64, 2]
+    #: jobs that matter and wait
+    left: Integers
+    #: the slot that is free next: when (minus infinity: none has entered), and its tie-break
+    at: Floats
+    tie: Integers
+    #: by node of the tree, those of what stays there
+    losers_at: Rows
+    losers_tie: Annotated[Any, np.int64, 2]
+
+
+def empty(queues: Queues, times: Rows, free: Rows, going: Going, dispatched: Rows) -> None:
+    """Record when each job is dispatched, up to the last that matters, in each of some rollouts.
 
     A slot that becomes free gets the best of the first jobs of the lanes that it serves. The slots
     are leaves of a tree of losers (Knuth, The Art of Computer Programming, 5.4.1): each node keeps
-    the later of two, and the way up from a leaf is the same whatever the instants are.
+    the later of two, and the way up from a leaf is the same whatever the instants are, and as long
+    if there are 2^n slots. The rollouts take turns: a processor begins the next one's step before
+    it has ended the one before, which it could not do with the next step of the same.
 
     Args:
         queues: jobs and slots.
-        times: by job, service times (s).
-        free: by slot, when it first comes free (s).
-        heads: by lane, where it begins; written into.
-        losers: by node, the instant (minus infinity) and the tie of what stays there; written into.
-        dispatched: by job (s); written into.
+        times: by rollout and job, service times (s).
+        free: by rollout and slot, when it first comes free (s); 2^n slots, some perhaps never.
+        going: the beginning; written into.
+        dispatched: by rollout and job (s); written into.
     """
-    losers_at, losers_tie = losers
-    lanes, size, entered, left = len(heads), len(free), 0, sum(queues.matters)
-    at, tie = -NEVER if size else NEVER, 0
-    while left > 0 and at < NEVER:
-        if entered < size:
-            slot, at, tie = entered, free[entered], queues.first_ties[entered]
-            entered += 1
-        else:
-            slot, best = tie if tie < size else tie - size, -1
-            for lane in range(lanes):
-                if (
-                    queues.serves[slot * lanes + lane]
-                    and heads[lane] < queues.ends[lane]
-                    and (best < 0 or queues.ranks[heads[lane]] < queues.ranks[heads[best]])
-                ):
-                    best = lane
-            if best < 0:
-                at = NEVER
+    size, entered, busy = len(free[0]), 0, True
+    while busy:
+        busy = False
+        for rollout in range(len(free)):
+            at, tie = going.at[rollout], going.tie[rollout]
+            if entered < size:
+                slot, at, tie = entered, free[rollout][entered], queues.first_ties[entered]
+            elif going.left[rollout] > 0 and at < NEVER:
+                slot, best, heads = tie if tie < size else tie - size, -1, going.heads[rollout]
+                for place in range(queues.begins[slot], queues.begins[slot + 1]):
+                    lane = queues.served[place]
+                    if heads[lane] < queues.ends[lane] and (
+                        best < 0 or queues.ranks[heads[lane]] < queues.ranks[heads[best]]
+                    ):
+                        best = lane
+                if best < 0:
+                    at = NEVER
+                else:
+                    head = heads[best]
+                    heads[best] = head + 1
+                    going.left[rollout] -= queues.matters[head]
+                    job = queues.jobs[head]
+                    dispatched[rollout][job] = at
+                    # added one after the other, as in the world
+                    at = at + times[rollout][job] / queues.speed[slot] + queues.cleaning[slot]
+                    tie = queues.ties[slot]
             else:
-                head = heads[best]
-                heads[best] = head + 1
-                left -= queues.matters[head]
-                job = queues.jobs[head]
-                dispatched[job] = at
-                # added one after the other, as in the world
-                at = at + times[job] / queues.speed[slot] + queues.cleaning[slot]
-                tie = queues.ties[slot]
-        node = (size + slot) // 2
-        while node > 0:
-            other, its_tie = losers_at[node], losers_tie[node]
-            # swapped by arithmetic, not by a branch, which could not be predicted
-            swap = int((other < at) | ((other == at) & (its_tie < tie))) * (its_tie - tie)
-            losers_at[node], losers_tie[node] = max(at, other), its_tie - swap
-            at, tie = min(at, other), tie + swap
-            node //= 2
+                continue
+            busy = True
+            losers_at, losers_tie = going.losers_at[rollout], going.losers_tie[rollout]
+            node = (size + slot) >> 1
+            while node > 0:
+                other, its_tie = losers_at[node], losers_tie[node]
+                if other != at:
+                    # swapped by arithmetic, not by a branch, which could not be predicted
+                    swap = int(other < at) * (its_tie - tie)
+                    losers_at[node], losers_tie[node] = max(at, other), its_tie - swap
+                    at, tie = min(at, other), tie + swap
+                elif its_tie < tie:
+                    losers_tie[node], tie = tie, its_tie
+                node >>= 1
+            going.at[rollout], going.tie[rollout] = at, tie
+        entered += 1

@@ -12,7 +12,6 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -91,24 +90,55 @@ def roll(
     ``ends`` has the instants at which the running attempts end: a row per rollout. A job that no
     slot can run is dispatched at infinity, and so is a missing one (-1).
     """
-    found, free = np.empty((len(ends), len(columns))), _free_at(slots, ends)
-    compiled = native.is_there()
-    sequence: Any = np.asarray if compiled else np.ndarray.tolist
-    queues, begins = _queues(waiting, slots, set(columns.tolist()))
-    queues = loops.Queues(*map(sequence, queues))
+    found = np.empty((len(ends), len(columns)))
+    queues, free = _queues(waiting, slots, set(columns.tolist())), _free_at(slots, ends)
+    play = _played if (compiled := native.is_there()) else _played_plainly
 
-    def play(number: int) -> None:
-        row = sequence(times.of(number)), sequence(free[number]), sequence(begins.copy())
-        nodes = np.full(len(slots), -np.inf), np.zeros(len(slots), np.int64)
-        dispatched = sequence(np.full(len(waiting) + 1, np.inf))
-        arguments = queues, *row, tuple(map(sequence, nodes)), dispatched
-        native.Call("empty", *arguments)() if compiled else loops.empty(*arguments)
-        found[number] = np.asarray(dispatched).take(columns)
+    def some(batch: int) -> None:
+        first = batch * TOGETHER
+        rows = free[first : first + TOGETHER]
+        drawn = np.stack([times.of(first + number) for number in range(len(rows))])
+        found[first : first + TOGETHER] = play(queues, drawn, rows).take(columns, axis=1)
 
-    each(play, len(ends), on_rollout, os.cpu_count() or 1 if compiled else 1)
+    def done(batches: int) -> None:
+        on_rollout(min(len(ends), batches * TOGETHER))
+
+    threads = os.cpu_count() or 1 if compiled else 1
+    each(some, -(-len(ends) // TOGETHER), done, threads)
     return found
 
 
+def _played(queues: loops.Queues, times: Floats, free: Floats) -> Floats:
+    """Return when each job is dispatched, and infinity behind them: by rollout."""
+    going, dispatched = _beginning(queues, free)
+    native.Call("empty", queues, times, free, going, dispatched)()
+    return dispatched
+
+
+def _played_plainly(queues: loops.Queues, times: Floats, free: Floats) -> Floats:
+    """Do the same on lists, in Python."""
+    going, dispatched = _beginning(queues, free)
+    rows = dispatched.tolist()
+    lists = loops.Queues(*map(np.ndarray.tolist, queues)), times.tolist(), free.tolist()
+    loops.empty(*lists, loops.Going(*map(np.ndarray.tolist, going)), rows)
+    return np.array(rows)
+
+
+def _beginning(queues: loops.Queues, free: Floats) -> tuple[loops.Going, Floats]:
+    count, jobs = len(free), len(queues.jobs)
+    going = loops.Going(
+        heads=np.tile(queues.ends - np.diff(queues.ends, prepend=0), (count, 1)),
+        left=np.full(count, queues.matters.sum()),
+        at=np.full(count, -np.inf),
+        tie=np.zeros(count, np.int64),
+        losers_at=np.full(free.shape, -np.inf),
+        losers_tie=np.zeros(free.shape, np.int64),
+    )
+    return going, np.full((count, jobs + 1), np.inf)
+
+
+#: rollouts that one call plays: four keep a processor busy, and their slots in its nearest cache
+TOGETHER = 4
 OnRollout = Callable[[int], object]
 """Told how many rollouts are done."""
 
@@ -134,7 +164,7 @@ def each(play: Callable[[int], None], count: int, on_rollout: OnRollout, threads
 
 
 def _free_at(slots: Sequence[FreeSlot], ends: Floats) -> Floats:
-    free = np.empty((len(ends), len(slots)))
+    free = np.full((len(ends), _leaves(slots)), np.inf)
     for place, slot in enumerate(slots):
         free[:, place] = slot.free_at if slot.held_by is None else ends[:, slot.held_by]
         if slot.held_by is not None and slot.cleaning:
@@ -144,29 +174,40 @@ def _free_at(slots: Sequence[FreeSlot], ends: Floats) -> Floats:
 
 def _queues(
     waiting: Sequence[JobRecord], slots: Sequence[FreeSlot], wanted: set[int]
-) -> tuple[loops.Queues, NDArray[np.int64]]:
-    """Return the queues, and the beginning of each of their lanes."""
+) -> loops.Queues:
     lanes: dict[Platform, list[int]] = {}
     for column, view in enumerate(waiting):
         lanes.setdefault(view.job.platform.normalised(), []).append(column)
     jobs = [column for lane in lanes.values() for column in lane]
     in_order = sorted(range(len(jobs)), key=lambda place: waiting[jobs[place]].key)
-    sizes = np.array([len(lane) for lane in lanes.values()], np.int64)
-    builders = {slot.builder.id: [slot.builder.can_run(one) for one in lanes] for slot in slots}
-    queues = loops.Queues(
+    leaves = _leaves(slots)
+    known = {slot.builder.id: slot.builder for slot in slots}
+    lanes_of = {
+        name: [lane for lane, platform in enumerate(lanes) if one.can_run(platform)]
+        for name, one in known.items()
+    }
+    served = [lanes_of[slot.builder.id] for slot in slots]
+    return loops.Queues(
         jobs=np.array(jobs, np.int64),
-        ends=np.cumsum(sizes),
+        ends=np.cumsum([len(lane) for lane in lanes.values()], dtype=np.int64),
         ranks=np.argsort(in_order),
         matters=np.array([column in wanted for column in jobs], np.int64),
-        serves=np.array([one for slot in slots for one in builders[slot.builder.id]], np.bool_),
+        served=np.array([lane for some in served for lane in some], np.int64),
+        begins=np.cumsum([0, *map(len, served)], dtype=np.int64),
         speed=np.array([slot.builder.speed for slot in slots], np.float64),
         cleaning=np.array([slot.cleaning for slot in slots], np.float64),
-        ties=_ties([slot.cleaning > 0 for slot in slots]),
-        first_ties=_ties([slot.held_by is None or slot.cleaning > 0 for slot in slots]),
+        ties=_ties([slot.cleaning > 0 for slot in slots], leaves),
+        first_ties=_ties([slot.held_by is None or slot.cleaning > 0 for slot in slots], leaves),
     )
-    return queues, queues.ends - sizes
 
 
-def _ties(late: Sequence[bool]) -> NDArray[np.int64]:
+def _leaves(slots: Sequence[FreeSlot]) -> int:
+    """Return the least 2^n that are as many as the slots; what is added never comes free."""
+    return 1 << max(0, len(slots) - 1).bit_length()
+
+
+def _ties(late: Sequence[bool], leaves: int) -> NDArray[np.int64]:
     """Return ranks of slots at one instant: attempts end first, then builders join or are clean."""
-    return np.arange(len(late)) + len(late) * np.array(late, np.int64)
+    places = np.arange(leaves)
+    places[: len(late)] += leaves * np.array(late, np.int64)
+    return places
