@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -300,19 +301,24 @@ class RuntimeDistribution(RuntimeEstimator):
         """Return the wrapped estimate of a running job's remaining time in seconds."""
         return self.estimator.remaining(job, builder, elapsed, progress)
 
-    def spread(self, job: Job, builder: Builder | None = None) -> Spread | None:
+    def spread(
+        self, job: Job, builder: Builder | None = None, lines: Mapping[int, Line] | None = None
+    ) -> Spread | None:
         """Return what a job's run time is drawn from; None: the estimate is certain.
 
         ``builder``: the estimate for this one counts, without one that of a waiting job.
+        ``lines``: other lines than by what has ended, by the identity of their histories.
         """
-        kind, of_all = self._kinds.get(sort_of(job)), self._of_all(job, builder)
-        other = self._known if of_all is self._unknown else self._unknown
-        enough = (one for one in (kind, of_all, other) if one and len(one.ratios) >= ENOUGH)
-        if (history := next(enough, None)) is None:
-            return None
+        of_all = self._of_all(job, builder)
+        history = self._kinds.get(sort_of(job))
+        if history is None or len(history.ratios) < ENOUGH:
+            other = self._known if of_all is self._unknown else self._unknown
+            enough = (one for one in (of_all, other) if len(one.ratios) >= ENOUGH)
+            if (history := next(enough, None)) is None:
+                return None
         estimate = self.estimator.estimate(job, builder) * speed_of(builder)
         of_runs = of_all is self._known
-        line = history.line(of_runs=of_runs)
+        line = (lines and lines.get(id(history))) or history.line(of_runs=of_runs)
         time = line.time_of(estimate)
         return Spread(time, line.factors, history, estimate, of_runs) if is_time(time) else None
 

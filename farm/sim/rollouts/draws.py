@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -40,9 +41,12 @@ class Uniforms:
 
     def of(self, numbers: range) -> Floats:
         """Return those of some rollouts: a row per rollout, a column per id."""
-        rows = _hashes([f"{self._prefix}{number}" for number in numbers])
-        bits = _mixed(rows[:, None] ^ self._columns) >> np.uint64(11)
-        return bits.astype(np.float64) * 2.0**-53
+        rows = _rows(self._prefix, numbers)
+        bits = _mixed(rows[:, None] ^ self._columns)
+        bits >>= np.uint64(11)
+        uniform = bits.astype(np.float64)
+        uniform *= 2.0**-53
+        return uniform
 
 
 class Attempt(NamedTuple):
@@ -129,10 +133,7 @@ class RunTimes:
 
     def spread(self, job: Job, builder: Builder | None = None) -> Spread | None:
         """Return what a job's run time is drawn from, by what runs as well; None: it is certain."""
-        found = self.learned.spread(job, builder)
-        if found is None or (line := self._lines.get(id(found.history))) is None:
-            return found
-        return found._replace(time=line.time_of(found.estimate), factors=line.factors)
+        return self.learned.spread(job, builder, self._lines)
 
     def _survival_of(self, spread: Spread) -> Survival:
         """Return the distribution of a history's factors, with its running attempts."""
@@ -184,19 +185,17 @@ class ServiceTimes:
 
     def __init__(self, run_times: RunTimes, jobs: Sequence[Job], seed: int, count: int) -> None:
         self._uniforms = Uniforms(seed, "service time", [job.id for job in jobs])
-        self._estimates = np.empty(len(jobs))
         # all jobs of a sort have the same factors; a certain one has the factor 1
         factors: dict[str | None, Floats] = {None: np.ones((count, 1))}
-        kinds: list[str | None] = []
-        for column, job in enumerate(jobs):
+        estimates, kinds = [], []
+        for job in jobs:
             found = run_times.spread(job)
-            kinds.append(None if found is None else sort_of(job))
-            if found is None:
-                self._estimates[column] = run_times.learned.estimate(job)
-                continue
-            self._estimates[column] = found.time
-            if sort_of(job) not in factors:
-                factors[sort_of(job)] = run_times.factors_of(sort_of(job), found)
+            kind = None if found is None else sort_of(job)
+            if found is not None and kind is not None and kind not in factors:
+                factors[kind] = run_times.factors_of(kind, found)
+            estimates.append(run_times.learned.estimate(job) if found is None else found.time)
+            kinds.append(kind)
+        self._estimates = np.array(estimates, np.float64)
         self._factors = np.concatenate(list(factors.values()), axis=1)
         sizes = np.array([of_kind.shape[1] for of_kind in factors.values()], np.int64)
         number = {kind: n for n, kind in enumerate(factors)}
@@ -206,14 +205,24 @@ class ServiceTimes:
 
     def of(self, number: int) -> Floats:
         """Return those of a rollout, in the order of the jobs."""
-        places = self._uniforms.of(range(number, number + 1))[0] * self._sizes
-        factors = self._factors[number].take(self._begins + places.astype(np.int64))
-        return np.asarray(self._estimates * factors)
+        u = self._uniforms.of(range(number, number + 1))[0]
+        u *= self._sizes
+        places = u.astype(np.int64)
+        places += self._begins
+        times: Floats = self._factors[number].take(places)
+        times *= self._estimates
+        return times
 
     def drawn(self, number: int, place: int, u: float) -> float:
         """Return that of the job at this place for a uniform number: another one of its kind."""
         nth = self._begins[place] + int(u * self._sizes[place])
         return float(self._estimates[place] * self._factors[number, nth])
+
+
+@lru_cache(maxsize=4)
+def _rows(prefix: str, numbers: range) -> NDArray[np.uint64]:
+    """Return a number for each rollout; the kinds of a farm ask for those of all, one by one."""
+    return _hashes([f"{prefix}{number}" for number in numbers])
 
 
 def _hashes(texts: Sequence[str]) -> NDArray[np.uint64]:
@@ -223,6 +232,9 @@ def _hashes(texts: Sequence[str]) -> NDArray[np.uint64]:
 
 def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Scramble 64-bit numbers (the finaliser of SplitMix64; Steele, Lea and Flood 2014)."""
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))
+    mixed: NDArray[np.uint64] = values ^ (values >> np.uint64(30))
+    mixed *= np.uint64(0xBF58476D1CE4E5B9)
+    mixed ^= mixed >> np.uint64(27)
+    mixed *= np.uint64(0x94D049BB133111EB)
+    mixed ^= mixed >> np.uint64(31)
+    return mixed

@@ -144,7 +144,7 @@ class _Common:
         self.attempts = [v for v in self.base.running if v.leader is None]
         self.leader_of = {v.job.id: v.leader or v.job.id for v in fork.snapshot.waiting}
         self.wanted = tuple(self.leader_of) if jobs is None else tuple(jobs)
-        for name in self.wanted:
+        for name in jobs or ():
             if name not in self.leader_of:
                 raise LookupError(name)
         going = [view.job for view in self.waiting]
