@@ -15,7 +15,7 @@ import csv
 import io
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, compress
+from itertools import compress
 from pathlib import Path
 from shlex import quote
 
@@ -103,16 +103,23 @@ def by_column(text: str) -> tuple[list[str], list[list[str]]]:
     """Return the names of the columns, and their cells; raises where rows differ in length."""
     columns = plain_columns(text, ",")
     if columns is None:
-        rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))
-        (width,) = {len(rows[0]), *map(len, filter(None, rows))}
-        cells = list(chain.from_iterable(rows))
+        # rows that were kept would be looked at by the collector, for longer than all of this
+        cells: list[str] = []
+        widths = []
+        for row in csv.reader(io.StringIO(text, newline=""), strict=True):
+            cells += row
+            widths.append(len(row))
+        (width,) = {widths[0], *filter(None, widths)}
         columns = [cells[place::width] for place in range(width)]
     return [column[0].strip() for column in columns], [column[1:] for column in columns]
 
 
 def _numbers(name: str, cells: Sequence[str]) -> Times:
     """Return a column that must have a number in each row; raises for what is wrong."""
-    numbers = np.fromiter(map(float, _given(cells)), np.float64, len(cells))
+    try:
+        numbers = np.fromiter(map(float, cells), np.float64, len(cells))
+    except ValueError:  # perhaps behind an apostrophe
+        numbers = np.fromiter(map(float, _given(cells)), np.float64, len(cells))
     holds = JOB_FIELDS[COLUMNS[name]].limit.holds
     if not (holds(numbers.min()) and holds(numbers.max())):  # so is what lies between
         raise ValueError(name)
@@ -136,7 +143,9 @@ def _values(name: str, cells: Sequence[str]) -> list[object]:
 
 
 def _given(cells: Sequence[str]) -> list[str]:
-    return [as_given(cell) if cell[:1] == "'" else cell for cell in cells]
+    if "\n'" not in "\n" + "\n".join(cells):
+        return list(cells)
+    return list(map(as_given, cells))
 
 
 def by_row(text: str, path: Path) -> tuple[list[str], list[list[str]]]:
@@ -277,6 +286,8 @@ def value_of(column: str, text: str, where: str, name: str) -> object:
 def _unique(ids: list[str], path: Path) -> list[str] | None:
     if not any(ids):
         return None
+    if len({*ids}) == len(ids) and all(ids):
+        return ids
     seen: set[str] = set()
     for name in ids:
         if not name or name in seen:
