@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import msgspec
 import typer
-from rich.console import RenderableType
-from rich.text import Text
 
-from farm.terminal.console import FarmConsole, message
 from farm.units import format_time
+
+if TYPE_CHECKING:  # rich takes 20 ms to import, and JSON needs none of it
+    from rich.console import RenderableType
 
 #: real seconds between lines of progress without a terminal
 LINE_EVERY = 2.5
@@ -34,6 +34,10 @@ def print_json(*values: object, pretty: bool = False) -> None:
 
 def note(*what: RenderableType, err: bool = False) -> None:
     """Print remarks unfolded, their texts made plain, and tables, folded if need be."""
+    from rich.text import Text  # noqa: PLC0415 - for what is printed
+
+    from farm.terminal.console import FarmConsole, message  # noqa: PLC0415
+
     console = FarmConsole(stderr=err)
     for one in what:
         shown = message(one) if isinstance(one, str) else one
@@ -42,12 +46,14 @@ def note(*what: RenderableType, err: bool = False) -> None:
 
 def remark(*lines: str, quiet: bool = False) -> None:
     """Print lines on standard error, apart from the output; ``quiet``: none."""
-    if not quiet:
+    if lines and not quiet:
         note(*lines, err=True)
 
 
 def warn(*texts: str) -> None:
     """Print warnings on standard error; nothing for an empty one."""
+    from farm.terminal.console import FarmConsole  # noqa: PLC0415
+
     for text in filter(None, texts):
         FarmConsole(stderr=True).print(f"warning: {text}")
 

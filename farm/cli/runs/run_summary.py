@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from rich.text import Text
 
 from farm.app.recorded.result import Result
 from farm.core.commands import Command
@@ -21,7 +20,6 @@ from farm.results.formatting import sentence
 from farm.results.log.writer import EventLogLines
 from farm.results.run_directory import EVENTS, next_directory
 from farm.results.summary.summary import Summary
-from farm.results.summary.table import render_summary
 from farm.scenario import Scenario
 from farm.sim.too_large import expected_jobs
 from farm.terminal.output import note, print_json, progress, remark, warn
@@ -77,6 +75,10 @@ def show(result: Result, *, as_json: bool, quiet: bool) -> None:
     if as_json:
         print_json(summary, pretty=True)
     else:
+        from rich.text import Text  # noqa: PLC0415 - JSON needs none of it
+
+        from farm.results.summary.table import render_summary  # noqa: PLC0415
+
         with progress("finding where builders are short", silent=quiet):
             answer = sentence(result.answer)  # it simulates
         note(Text(answer, "bold"))
