@@ -207,7 +207,9 @@ def open_run(path: str | Path) -> Result:
     >>> farm.open_run(run).summary["seed"]
     3
     """
-    return Result(load_run(path))
+    from farm.app.runs.simulated_run import jobs_again  # noqa: PLC0415 - it simulates
+
+    return Result(load_run(path, again=jobs_again))
 
 
 def compare(
