@@ -353,7 +353,7 @@ def test_compare_mistakes(refused, farm, write, tmp_path):
         ("simualte x", "found no command 'simualte'; did you mean simulate?"),
         ("simulate", "farm simulate --help)"),
         ("run x --speeed 3", "--speeed"),
-        ("plan x --slo y --replications 0", "Invalid value for '--replications': found '0'"),
+        ("plan x --slo y --replications 0", "Invalid value for '--replications' / '-n': found '0'"),
         ("simulate mm1 --engine x", "found 'x'; allowed: 'auto', 'reference', 'fast'"),
         ("up -", "-: allowed with --foreground"),
         ("submit --service-time 5x", "--service-time: found '5x'"),
