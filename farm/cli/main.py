@@ -27,7 +27,11 @@ import farm
 from farm.cli.old_names import ANSWERS, RENAMED, as_now_called
 from farm.core.errors import InputError, nearest
 from farm.terminal.command_help import with_docstring
-from farm.terminal.error_messages import print_interrupted, with_error_messages
+from farm.terminal.error_messages import (
+    print_interrupted,
+    with_error_messages,
+    with_options_named,
+)
 from farm.terminal.options import DEFAULT_DIR, SERVER, dir_option, server_option, with_short_forms
 from farm.terminal.settings import may_build_kernel
 
@@ -66,7 +70,7 @@ class LazyCommand(TyperCommand):
             return _described(typer.main.get_command(found), self.name)
         only = typer.Typer(add_completion=False, rich_markup_mode=None)
         only.command(name=self.name)(with_short_forms(found))
-        return with_docstring(typer.main.get_command(only), found.__doc__)
+        return with_options_named(with_docstring(typer.main.get_command(only), found.__doc__))
 
     def make_context(self, *args: object, **extra: object) -> Any:
         """Return a context of the imported command, which runs and shows its help."""

@@ -105,6 +105,32 @@ def test_a_bad_override(refused, write):
     refused("simulate", write(), "--set", "pools.linux.buidlers=3", says=("buidlers",))
 
 
+@pytest.mark.parametrize(
+    ("typed", "says"),
+    [
+        ("simulate farm.yaml --seed x", "error: --seed: found 'x'"),
+        ("simulate farm.yaml --policy nope", "error: --policy: unknown 'nope'"),
+        ("simulate farm.yaml --set seed=x --seed 1", "error: --set seed=x: seed: found 'x'"),
+        ("sweep farm.yaml --vary policy=fifo,sjf -n 0", "error: --replications: found 0"),
+        ("sweep farm.yaml --vary seed=1,2", "error: --vary: found seed"),
+        ("run farm.yaml --duration x", "error: --duration: found 'x'"),
+    ],
+)
+def test_errors_name_the_option_that_was_typed(refused, write, typed: str, says: str):
+    """Not the argument of a function, nor another option that it is short for."""
+    write()
+    assert refused(*typed.split(), says=()).startswith(says)
+
+
+def test_another_speed_is_refused_before_anything_starts(refused, write, tmp_path):
+    """A stopped farm has its speed: the message has the option that goes on with it."""
+    path, folder = write(), tmp_path / "night"
+    (folder / "redis").mkdir(parents=True)
+    (folder / "scenario.yaml").write_text(path.read_text() + "live: {speed: 600}\n")
+    says = ("--speed: found 1", "runs at 600; allowed: --speed 600, or --fresh")
+    refused("--dir", folder, "up", path, says=says)
+
+
 def test_a_run_directory_that_exists(refused, write, tmp_path):
     """It is not touched, whether what it holds is a run or not."""
     kept = tmp_path / "kept"
