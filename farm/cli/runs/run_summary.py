@@ -22,7 +22,7 @@ from farm.results.run_directory import EVENTS, next_directory
 from farm.results.summary.summary import Summary
 from farm.scenario import Scenario
 from farm.sim.too_large import expected_jobs
-from farm.terminal.output import note, print_json, progress, remark, warn
+from farm.terminal.output import note, print_json, remark, shared_progress, warn
 
 
 @contextmanager
@@ -73,8 +73,8 @@ def show(result: Result, *, as_json: bool, quiet: bool) -> None:
 
         from farm.results.summary.table import render_summary  # noqa: PLC0415
 
-        with progress("finding where builders are short", silent=quiet):
-            answer = sentence(result.answer)  # it simulates
+        with shared_progress("finding where builders are short", silent=quiet) as on_share:
+            answer = sentence(result.answered(on_share))  # it simulates
         note(Text(answer, "bold"))
         note(render_summary(summary))
     remark(*(f"warning: {one}" for one in summary.warnings))
