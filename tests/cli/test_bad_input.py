@@ -123,7 +123,7 @@ def test_errors_name_the_option_that_was_typed(refused, write, typed: str, says:
 
 
 def test_another_speed_is_refused_before_anything_starts(refused, write, tmp_path):
-    """A stopped farm has its speed: the message has the option that goes on with it."""
+    """A stopped farm has its speed: the message names the option for it."""
     path, folder = write(), tmp_path / "night"
     (folder / "redis").mkdir(parents=True)
     (folder / "scenario.yaml").write_text(path.read_text() + "live: {speed: 600}\n")
@@ -351,6 +351,8 @@ def test_import_mistakes(refused, tmp_path):
     refused("import", "swf", "a.swf.gz", "-o", "out.csv", says=("a.swf.gz",))
     (tmp_path / "ok.csv").write_text("job_id,submitted_at_s,service_time_s\na,0,5\n")
     refused("import", "swfx", "ok.csv", "-o", "out.csv", says=("swfx", "swf"))
+    refused("import", "gone.csv", "-o", "out.csv", says=("found 'gone.csv'", "no file either"))
+    refused("import", "github", "-o", "mine", says=("found no files", "farm import github FILES"))
     refused("import", "csv", "gone.csv", "-o", "out.csv", says=("gone.csv",))
     refused("import", "csv", "ok.csv", "-o", "ok.csv", says=("ok.csv", "exists"))
     refused("import", "csv", "ok.csv", "-o", "no/such/out.csv", says=("out.csv",))

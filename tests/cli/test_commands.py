@@ -127,6 +127,13 @@ def test_a_kept_scenario_runs_again_the_same(farm, tmp_path: Path):
     assert logs[0] == logs[1]
 
 
+def test_an_import_recognises_its_source(farm):
+    """As doctor and twin do; what it is called need not be known."""
+    assert farm("simulate", "farm.yaml", "--quiet", "-o", "run").code == 0
+    assert farm("admin", "export", "run", "--format", "github", "-o", "runs.json").code == 0
+    assert "mine: 5 attempts" in farm("import", "runs.json", "-o", "mine").err
+
+
 def test_compare_prints_a_table_and_json(farm):
     """Two runs, also of different scenarios and seeds, side by side."""
     farm("simulate", "farm.yaml", "--quiet", "--out", "one")

@@ -79,7 +79,7 @@ def test_a_scheduler_whose_reports_take_long_still_counts_as_running(
 
 @pytest.mark.live
 def test_cancelled_jobs_are_no_throughput(lead: Lead):
-    """Ten thousand that somebody cancelled were not served."""
+    """Ten thousand that were cancelled at once were not served."""
     leader = lead()
     control = leader.control()
     ends = [
