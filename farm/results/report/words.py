@@ -58,4 +58,4 @@ def of_comparison(comparison: Comparison) -> Iterator[str]:
 def of_sweep(sweep: Sweep) -> Iterator[str]:
     """Say which setting is best, and what a reader of the figures must know."""
     yield sentence(sweep.answer)
-    yield from remarks(sweep)
+    yield from map(sentence, remarks(sweep))
