@@ -152,11 +152,9 @@ FOLDERS = {
     "own_farm": "doctor twin trace",
     "runs": "run simulate sweep compare report audit export score",
     "live_farm": "up down status builders drain pools set scheduler acl join",
-    "jobs": "submit jobs job cancel policy retry dead-letters",
+    "jobs": "submit jobs job cancel retry dead-letters",
     "forecasts": "estimate whatif plan",
 }
-#: as in the last release, with what it printed; farm set does the same
-HIDDEN = "policy"
 #: the commands by their heading in the help
 COMMANDS = {
     "Try a farm": "run simulate init examples import doctor twin sweep compare report plan",
@@ -188,11 +186,10 @@ class Commands(TyperGroup):
         names = _names_of(self.table)
         for folder, known in FOLDERS.items():
             for name in known.split():
-                if name in names or (name == HIDDEN and self.others):
+                if name in names:
                     function = FUNCTIONS.get(name, name.replace("-", "_"))
                     module = f"farm.cli.{folder}.{function}"
                     self.commands[name] = LazyCommand(name, module, function)
-                    self.commands[name].hidden = name == HIDDEN
 
     @cached_property
     def installed(self) -> dict[str, InstalledCommand]:
