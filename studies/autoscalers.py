@@ -13,7 +13,7 @@ import msgspec
 from farm.app.sweeps.execution import SeededRun, play_all
 from farm.core.errors import InputError
 from farm.results.comparison.answer import Choice, answer_of_choices
-from farm.results.figures.page import Section, Table, page
+from farm.results.figures.page import Section, Table, made_by, page
 from farm.results.formatting import readable_percent, readable_ratio, readable_span
 from farm.results.report.comparison_figures import trade_off_chart
 from farm.results.summary.figures import Figures
@@ -145,10 +145,12 @@ def document(outcomes: Sequence[Outcome]) -> str:
     for name, troubles, told in (("", False, played), ("With troubles", True, TROUBLED)):
         of = [one for one in outcomes if one.troubles == troubles]
         found = choices(of)
-        table = Table("", HEAD, [row_of(one) for one in of])
+        rows = [HEAD, *map(row_of, of)]  # all on the same farm, which the heading says
+        head, *rows = [(name, *figures) for name, _, *figures in rows]
+        table = Table("", head, rows)
         answer = f"{answer_of_choices(found)}."
         sections.append(Section(name, [answer, told], trade_off_chart(found), [table]))
-    return page(TITLE, sections, {"outcomes": outcomes})
+    return page(TITLE, sections, {"outcomes": outcomes}, under=made_by())
 
 
 def row_of(one: Outcome) -> tuple[str, ...]:

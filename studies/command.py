@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from farm.core.errors import InputError
-from farm.results.figures.page import page, write_page
+from farm.results.figures.page import made_by, page, write_page
 from farm.results.output_file import check_output
 from farm.scenario import load_scenario
 from farm.scenario.calibration import read_calibration
@@ -137,7 +137,8 @@ def _thesis(
             on_step=lambda step: update(description=f"playing {step}"),
         )
     shown = {"tables": tables(found)}
-    write_page(out, page(TITLE, found, shown))
+    under = made_by() if Part.EVALUATION in parts else ""  # which begins with an answer
+    write_page(out, page(TITLE, found, shown, under=under))
     if as_json:
         print_json({"which": "thesis", "runs": runs, **shown})
     elif not quiet:

@@ -39,7 +39,13 @@ from farm.results.comparison.tables import (
 from farm.results.figures.chart import Chart
 from farm.results.figures.page import Section, Table, made_by, page, write_page
 from farm.results.figures.time_axis import WallClock
-from farm.results.formatting import readable_count, readable_percent, readable_ratio, readable_span
+from farm.results.formatting import (
+    readable_count,
+    readable_percent,
+    readable_ratio,
+    readable_span,
+    sentence,
+)
 from farm.results.log.reader import entries_of
 from farm.results.output_file import check_output
 from farm.results.recorded_run import RecordedRun
@@ -280,7 +286,7 @@ def _of_records(path: Path, on_step: OnStep) -> str:
     manifest = bundle.manifest
     verdict_lines = [
         *(f"{one.platform or '(no labels)'}: {one.kind}: {one.text}." for one in found),
-        *(f"{remark}." for remark in manifest.remarks),
+        *map(sentence, manifest.remarks),
     ]
     lines = [("platform", *OF_RECORDS), *map(row_of, figures.platforms)]
     if len(lines) <= 1 + MOST_COLUMNS:  # a row for each figure, which fits any window

@@ -27,7 +27,11 @@ import farm
 from farm.cli.old_names import ANSWERS, RENAMED, as_now_called
 from farm.core.errors import InputError, nearest
 from farm.terminal.command_help import with_docstring
-from farm.terminal.error_messages import print_interrupted, with_error_messages
+from farm.terminal.error_messages import (
+    print_interrupted,
+    with_error_messages,
+    with_options_named,
+)
 from farm.terminal.options import DEFAULT_DIR, SERVER, dir_option, server_option, with_short_forms
 from farm.terminal.settings import may_build_kernel
 
@@ -66,7 +70,7 @@ class LazyCommand(TyperCommand):
             return _described(typer.main.get_command(found), self.name)
         only = typer.Typer(add_completion=False, rich_markup_mode=None)
         only.command(name=self.name)(with_short_forms(found))
-        return with_docstring(typer.main.get_command(only), found.__doc__)
+        return with_options_named(with_docstring(typer.main.get_command(only), found.__doc__))
 
     def make_context(self, *args: object, **extra: object) -> Any:
         """Return a context of the imported command, which runs and shows its help."""
@@ -148,11 +152,9 @@ FOLDERS = {
     "own_farm": "doctor twin trace",
     "runs": "run simulate sweep compare report audit export score",
     "live_farm": "up down status builders drain pools set scheduler acl join",
-    "jobs": "submit jobs job cancel policy retry dead-letters",
+    "jobs": "submit jobs job cancel retry dead-letters",
     "forecasts": "estimate whatif plan",
 }
-#: as in the last release, with what it printed; farm set does the same
-HIDDEN = "policy"
 #: the commands by their heading in the help
 COMMANDS = {
     "Try a farm": "run simulate init examples import doctor twin sweep compare report plan",
@@ -184,11 +186,10 @@ class Commands(TyperGroup):
         names = _names_of(self.table)
         for folder, known in FOLDERS.items():
             for name in known.split():
-                if name in names or (name == HIDDEN and self.others):
+                if name in names:
                     function = FUNCTIONS.get(name, name.replace("-", "_"))
                     module = f"farm.cli.{folder}.{function}"
                     self.commands[name] = LazyCommand(name, module, function)
-                    self.commands[name].hidden = name == HIDDEN
 
     @cached_property
     def installed(self) -> dict[str, InstalledCommand]:

@@ -22,6 +22,7 @@ class Renamed(NamedTuple):
     options: Mapping[str, str] = {}
 
 
+WEIGHT = "scheduling.weights."
 ADMIN = "scheduler acl join dead-letters audit export score calibrate estimate trace chaos study"
 RENAMED = {name: Renamed(f"admin {name}") for name in ADMIN.split()} | {
     "calibrate": Renamed("admin calibrate", {"--output": "--out"}),
@@ -33,6 +34,7 @@ RENAMED = {name: Renamed(f"admin {name}") for name in ADMIN.split()} | {
     "runtime-estimate": Renamed("admin estimate --run-time"),
     "schema": Renamed("init --schema"),
     "snapshot": Renamed("status --save -", {"--out": "--save"}),
+    "policy": Renamed("set", {"--aging-factor": "scheduling.aging_factor", "--weight": WEIGHT}),
     "invocations": Renamed(
         "jobs --by team",
         {"--queued": "--state=waiting", "--active": "--state=live", "--all": "--state=all"},
@@ -58,7 +60,7 @@ def as_now_called(args: Sequence[str]) -> list[str]:
     if name not in RENAMED:
         return list(args)
     now, options = RENAMED[name]
-    words = list(_renamed(rest, options))
+    words = list(_as_keys(rest, options) if name == "policy" else _renamed(rest, options))
     if now != name:
         typer.echo(f"note: farm {name} is now farm {now}", err=True)
     elif words != rest:
@@ -72,3 +74,16 @@ def _renamed(words: Sequence[str], options: Mapping[str, str]) -> Iterator[str]:
     for word in words:
         option, equals, value = word.partition("=")
         yield f"{options[option]}{equals}{value}" if option in options else word
+
+
+def _as_keys(words: Sequence[str], keys: Mapping[str, str]) -> Iterator[str]:
+    """Yield what ``farm policy sjf --weight web=2`` says as keys of ``farm set``."""
+    left = iter(words)
+    for word in left:
+        option, equals, value = word.partition("=")
+        if (key := keys.get(option)) is not None:
+            yield f"{key}{'' if key == WEIGHT else '='}{value if equals else next(left, '')}"
+        elif word in ("--redis", "--dir"):
+            yield from (word, next(left, ""))
+        else:
+            yield word if word.startswith("-") else f"scheduling.policy={word}"

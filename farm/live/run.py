@@ -288,8 +288,8 @@ class _Farm:
             call(lambda: self._store.open(speed, stays=True))
         elif saved.speed != speed:
             raise ServerError(
-                f"the farm in Redis runs at speed {saved.speed:g}, this one would at "
-                f"{speed:g}: give it the same speed, or begin afresh (--fresh)"
+                f"the farm in Redis runs at speed {saved.speed:g}, this one would at {speed:g}: "
+                f"go on with --speed {saved.speed:g}, or begin afresh, without its jobs (--fresh)"
             )
         if stays.log is not None:
             stays.make_log_folder(saved is None)

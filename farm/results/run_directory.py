@@ -66,7 +66,7 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True, rename=json_name, omit_def
     world: WorldName
     started: str
     ended: str | None = None
-    #: rows of jobs.csv
+    #: rows of jobs.csv; None of a run that has ended: neither jobs nor events were written
     jobs: int | None = None
     python: str
     packages: dict[str, str]
@@ -160,8 +160,14 @@ class RunDirectory:
         """
         with self._writing(JOBS) as part:
             count = write_jobs(part, _told(tables_of(records, fair_share), records, on_jobs))
+        self.close(summary, ended=ended, state=state, jobs=count)
+
+    def close(
+        self, summary: Summary, *, ended: str, state: RunState, jobs: int | None = None
+    ) -> None:
+        """Write summary and metadata; without ``jobs``, those are simulated when they are read."""
         self._write(SUMMARY, summary)
-        self._meta = msgspec.structs.replace(self._meta, state=state, ended=ended, jobs=count)
+        self._meta = msgspec.structs.replace(self._meta, state=state, ended=ended, jobs=jobs)
         self._write(META, self._meta)
 
     def _write(self, name: str, value: msgspec.Struct) -> None:
@@ -188,12 +194,18 @@ def _told(
 class Run:
     """A run that was read back; its larger files are read on first use."""
 
-    has_events = True
-
-    def __init__(self, path: Path, meta: Meta, summary: Summary | None) -> None:
+    def __init__(
+        self, path: Path, meta: Meta, summary: Summary | None, again: Again | None = None
+    ) -> None:
         self.path = path
         self.meta = meta
         self._summary = summary
+        self._again = again
+
+    @property
+    def has_events(self) -> bool:
+        """Whether its jobs and events were written."""
+        return self.meta.jobs is not None or self.meta.state == "running"
 
     @property
     def name(self) -> str:
@@ -245,6 +257,9 @@ class Run:
     @cached_property
     def jobs(self) -> JobTable:
         """The table of jobs. Raises InputError if jobs.csv is invalid or incomplete."""
+        if not self.has_events and self._again is not None:
+            return self._again(self)
+        self._check_written()
         table = read_jobs(self.path / JOBS)
         if len(table) != self.meta.jobs:
             raise InputError(
@@ -255,12 +270,14 @@ class Run:
 
     def entries(self) -> Generator[Entry, None, None]:
         """Yield the entries of the event log."""
+        self._check_written()
         from farm.results.log.reader import read_log  # noqa: PLC0415 - decoders for all lines
 
         return read_log(self.path / EVENTS)
 
     def log_lines(self) -> Iterator[bytes]:
         """Yield the lines of the event log as they were written."""
+        self._check_written()
         for piece in pieces_of(self.path / EVENTS):
             yield from piece.splitlines(keepends=True)
 
@@ -271,9 +288,20 @@ class Run:
         except FileExistsError:
             raise InputError(f"{path}: exists already; a run is never overwritten") from None
 
+    def _check_written(self) -> None:
+        if not self.has_events:
+            raise InputError(
+                f"{self.path}: kept without its jobs and events; the same run with them: "
+                f"farm simulate {self.path / SCENARIO} --out RUN"
+            )
 
-def load_run(path: Path | str, *, unfinished: bool = False) -> Run:
-    """Return the run in a directory.
+
+Again = Callable[[Run], JobTable]
+"""Makes the jobs of a run again that was kept without them."""
+
+
+def load_run(path: Path | str, *, unfinished: bool = False, again: Again | None = None) -> Run:
+    """Return the run in a directory; ``again`` makes its jobs if they were not written.
 
     With ``unfinished`` a killed run is accepted too: only its event log can be read. Raises
     InputError for a directory that is not a run, lacks a file, or has another format.
@@ -289,7 +317,8 @@ def load_run(path: Path | str, *, unfinished: bool = False) -> Run:
         if not unfinished:
             raise InputError(_unfinished(path))
         return Run(path, meta, None)
-    for name in (SCENARIO, EVENTS, JOBS, SUMMARY):
+    written = (EVENTS, JOBS) if meta.jobs is not None else ()
+    for name in (SCENARIO, SUMMARY, *written):
         if not (path / name).is_file():
             raise InputError(f"{path}: not a whole run: {name} is missing")
     summary = _decode(path / SUMMARY, Summary)
@@ -298,7 +327,7 @@ def load_run(path: Path | str, *, unfinished: bool = False) -> Run:
             f"{path}: {SUMMARY} is of a {summary.world} run, {META} of a {meta.world} one: "
             "these files do not belong together"
         )
-    return Run(path, meta, summary)
+    return Run(path, meta, summary, again)
 
 
 def _meta(path: Path) -> Meta:

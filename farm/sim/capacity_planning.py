@@ -234,6 +234,8 @@ def plan(
         search = _Search(scenario, evaluator, min(options.most, jobs))
         best, why = search.run()
         points = list(evaluator.points.values())
+        if best is None:
+            why += _held_back(scenario_of, scenario, terms, points, options, work)
     names = tuple(pool.name for pool in pools_to_size(scenario))
     return SizePlan(
         pools=names, best=best, points=tuple(points), why=why, replications=options.replications
@@ -260,9 +262,12 @@ def plan_settings(
     with SharedWork() as work:
         evaluator = Evaluator(scenarios.__getitem__, seed, terms, options, work, on_point)
         points = [evaluator.at(settings) for settings in scenarios]
-    met = [point for point in points if point.met]
+        met, why = [point for point in points if point.met], ""
+        if not met:
+            why = f"none of {len(points)} settings meets it"
+            scenario = next(iter(scenarios.values()))
+            why += _held_back(scenarios.__getitem__, scenario, terms, points, options, work)
     best = min(met, key=lambda point: point.cost, default=None)
-    why = "" if met else f"none of {len(points)} settings meets it"
     return SizePlan(
         pools=tuple(keys),
         best=best,
@@ -270,6 +275,30 @@ def plan_settings(
         why=why,
         replications=options.replications,
     )
+
+
+def _held_back(
+    scenario_of: Callable[[Any], Scenario],
+    scenario: Scenario,
+    terms: Sequence[Term],
+    points: Sequence[Point],
+    options: PlanOptions,
+    work: SharedWork,
+) -> str:
+    """Return which pools' jobs miss the objective at the nearest point, if others' meet it."""
+    nearest = min(points, key=lambda point: (point.bounds, -point.cost))
+    apart = [
+        msgspec.structs.replace(term, pool=pool.name)
+        for pool in scenario.pools
+        for term in terms
+        if term.pool in ("", pool.name)
+    ]
+    point = Evaluator(scenario_of, scenario.seed, apart, options, work).at(nearest.sizes)
+    judged = zip(apart, point.bounds, strict=True)
+    held = dict.fromkeys(term.pool for term, bound in judged if not term.is_met_by(bound))
+    if not 0 < len(held) < len(scenario.pools):
+        return ""
+    return f"; what holds it back is the pool {' and '.join(held)}"
 
 
 class _Search:

@@ -7,6 +7,7 @@ import io
 import re
 import sys
 from collections.abc import Callable, Iterator
+from functools import wraps
 from typing import Any
 
 import typer
@@ -50,6 +51,25 @@ def with_error_messages(app: Callable[..., int | None]) -> None:
         sys.exit(InputError.exit_code)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
+
+
+def with_options_named(command: Any) -> Any:
+    """Return a command whose errors name its options as they are typed: ``--out``, not ``out``."""
+    typed = {one.name: one.opts[0] for one in command.params if one.param_type_name == "option"}
+    inner = command.callback
+
+    @wraps(inner)
+    def run(**values: Any) -> Any:
+        try:
+            return inner(**values)
+        except InputError as error:
+            name, _, rest = str(error).partition(": ")
+            if type(error) is not InputError or name not in typed:
+                raise
+            raise InputError(f"{typed[name]}: {rest}") from error
+
+    command.callback = run
+    return command
 
 
 @contextlib.contextmanager

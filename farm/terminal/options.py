@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import typer
 
-from farm.core.errors import InputError
+from farm.core.errors import InputError, ScenarioError
 from farm.terminal.settings import with_password
 from farm.units import format_time, parse_time
 
@@ -168,7 +168,10 @@ MetricsPort = Annotated[
     ),
 ]
 MetricsAddress = Annotated[
-    str, typer.Option(envvar="FARM_METRICS_ADDRESS", help="Address on which metrics are served.")
+    str,
+    typer.Option(
+        metavar="IP", envvar="FARM_METRICS_ADDRESS", help="Address on which metrics are served."
+    ),
 ]
 MetricsTargets = Annotated[
     Path | None,
@@ -190,9 +193,18 @@ def with_short_forms(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def run(**values: Any) -> None:
-        found = {key: values.pop(name) for name, key in short.items()}
-        sets = [f"{key}={value}" for key, value in found.items() if value is not None]
-        command(**values | {"sets": [*sets, *(values["sets"] or ())]})
+        found = {name: values.pop(name) for name in short}
+        given = {name: value for name, value in found.items() if value is not None}
+        sets = [f"{SHORT_FORMS[name]}={value}" for name, value in given.items()]
+        try:
+            command(**values | {"sets": [*sets, *(values["sets"] or ())]})
+        except ScenarioError as error:
+            for name, value in given.items():
+                key = SHORT_FORMS[name]
+                text = str(error).removeprefix(f"--set {key}={value}: ")
+                if text.startswith(f"{key}: "):
+                    raise ScenarioError(f"--{name}{text.removeprefix(key)}") from error
+            raise
 
     shown = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in given.values()]
     place = 1 + [one.name for one in shown].index("sets")

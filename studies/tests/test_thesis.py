@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import escape
 from pathlib import Path
 
 import msgspec
@@ -31,6 +32,7 @@ from studies.thesis.model import (
     play_cases,
     service_times,
 )
+from studies.thesis.study import answer_of
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -167,13 +169,19 @@ def test_the_command_writes_a_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: Evaluation
 ):
     """Self-contained, with a drawing for each figure; impossible options are refused beforehand."""
-    shown = [Section("The claims", tables=[claims_table(small)]), *sections(small)]
+    claims = claims_table(small)
+    answer = answer_of(claims)
+    numbers = [int(one) for one in re.findall(r"\d+", answer)]
+    assert (numbers[1], sum(numbers) - numbers[1]) == (len(claims.rows), len(claims.rows))
+    shown = [Section("The claims", [answer], tables=[claims]), *sections(small)]
     monkeypatch.setattr("studies.command.thesis", lambda *_, **__: shown)
     page = tmp_path / "page.html"
     done = CliRunner().invoke(app, ["admin", "study", "thesis", "-o", str(page)])
     assert done.exit_code == 0, done.output
     text = page.read_text("utf-8")
     assert text.count("<svg ") == sum(len(one.charts) for one in shown)
+    assert text.index(escape(answer)) < text.index("<table")
+    assert '<body class="told">' in text
     assert "://" not in text.replace("http://www.w3.org/2000/svg", "")
     for wrong in (["-o", "page.pdf"], ["--part", "evaluation", "--trace", str(page)]):
         done = CliRunner().invoke(app, ["admin", "study", "thesis", *wrong])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from enum import StrEnum
 from pathlib import Path
 
-from farm.results.figures.page import Section
+from farm.results.figures.page import Section, Table
 from studies.thesis.claims import claims_table
 from studies.thesis.evaluation import OnStep, evaluate, sections
 from studies.thesis.future_work import future_work
@@ -41,7 +42,9 @@ def thesis(
     found = [_introduction(runs)]
     if Part.EVALUATION in parts:
         evaluation = evaluate(runs, on_step)
-        found += [Section("The claims", tables=[claims_table(evaluation)]), *sections(evaluation)]
+        claims = claims_table(evaluation)
+        found = [Section("The claims", [answer_of(claims)], (), [claims]), *found]
+        found += sections(evaluation)
     if live:
         from studies.thesis.live_slice import live_slice  # noqa: PLC0415 - Celery, Redis
 
@@ -49,6 +52,15 @@ def thesis(
     if Part.FUTURE_WORK in parts:
         found += future_work(runs, trace, on_step)
     return found
+
+
+def answer_of(claims: Table) -> str:
+    """Return the page's first sentence: how many claims hold here."""
+    held = Counter(row[-1] for row in claims.rows)
+    return (
+        f"{held['reproduced']} of the thesis's {len(claims.rows)} claims are reproduced, "
+        f"{held['in part']} in part; {held['not reproduced']} are not."
+    )
 
 
 def _introduction(runs: int) -> Section:

@@ -17,6 +17,8 @@ from farm.cli.main import app
 from farm.core.commands import EndJob
 from farm.core.errors import InputError
 from farm.core.model import Job
+from farm.results.comparison.answer import Choice
+from farm.results.report.comparison_figures import trade_off_chart
 from farm.results.report.series import JobsOverTime, busy_shares, highest, lanes
 from farm.results.table.job_table import joined, tables_of
 from farm.results.table.records import RunRecords
@@ -84,7 +86,7 @@ def test_a_page_begins_with_the_answer_and_says_where_it_is_from(tmp_path: Path)
     answer = rest.index(
         "p95 wait 26 min, for windows 42 min: the farm is short of windows builders"
     )
-    assert answer < rest.index("655 jobs were submitted")
+    assert answer < rest.index("655 jobs were submitted: all succeeded. It took 4h46m from")
     assert ("<th>pool</th>" in text, "<th>platform</th>" in text) == (True, False)
     swept = farm.sweep("quickstart", {"scheduling.policy": ["fifo", "sjf"]}, replications=1)
     page = farm.report(swept, out=tmp_path / "s.html").read_text(encoding="utf-8")
@@ -129,6 +131,22 @@ def test_pools_have_a_heat_map_of_their_own_busy_slots() -> None:
 
 
 @pytest.mark.slow
+def test_the_points_that_an_answer_speaks_of_have_their_names() -> None:
+    """Also where all cost the same, and where the shortest wait lies among others."""
+
+    def named(*points: tuple[float, float]) -> set[str]:
+        choices = [
+            Choice(f"setting {n}", wait, None, None, "", cost, costs_other=n > 0)
+            for n, (cost, wait) in enumerate(points)
+        ]
+        [chart] = trade_off_chart(choices)
+        return {text.get_text() for text in chart.axes.texts}
+
+    assert named((10.0, 60.0), (10.0, 40.0)) == {"setting 0", "setting 1"}
+    crowd = [(1180.0, 90.0), (1176.0, 160.0), (1061.0, 280.0), (1030.0, 78.0), (1316.0, 63.0)]
+    assert "setting 1" in named((1512.0, 524.0), (1267.0, 52.0), *crowd, (2140.0, 54.0))
+
+
 def test_several_runs_are_compared_and_a_sweep_has_its_intervals(tmp_path: Path) -> None:
     """One page to send to a colleague."""
     runs = [farm.simulate("mm1", policy=name, **SMALL) for name in ("fifo", "sjf")]

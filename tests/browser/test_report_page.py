@@ -42,9 +42,12 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     shared = farm.simulate("fair-share-two-teams", out=folder / "shared")
     other = farm.simulate("fair-share-two-teams", scheduling__policy="sjf", out=folder / "sjf")
     large = farm.simulate("mm1", out=folder / "large", workload__0__count=100_000)
+    long = {"starts": "Mon 00:00:02", "pools__windows__name": "win10-64-virtual"}
+    clock = farm.simulate("quickstart", **long)
     return {
         "run": farm.report(shared, out=folder / "run.html"),
         "large": farm.report(large, out=folder / "large.html"),
+        "clock": farm.report(clock, out=folder / "clock.html"),
         "comparison": farm.report(shared, other, out=folder / "comparison.html"),
     }
 
@@ -56,7 +59,16 @@ SMALLEST = """Math.min(...[...document.querySelectorAll('figure text')].map(text
 }))"""
 
 
-@pytest.mark.parametrize("name", ["run", "large", "comparison"])
+#: texts of one axis that lie over one another
+ONE_OVER_ANOTHER = """[...document.querySelectorAll('figure .x')].flatMap(axis => {
+    const boxes = [...axis.querySelectorAll('text')].map(text => text.getBoundingClientRect());
+    return boxes.filter((one, n) => boxes.some((other, m) => m > n && one.width && other.width
+        && one.left < other.right && other.left < one.right
+        && one.top < other.bottom - 3 && other.top < one.bottom - 3)).map(one => one.left);
+})"""
+
+
+@pytest.mark.parametrize("name", ["run", "large", "clock", "comparison"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1280])
 def test_a_page_fits_its_window(
@@ -71,6 +83,7 @@ def test_a_page_fits_its_window(
     assert browser.evaluate("document.documentElement.scrollWidth") <= width
     assert browser.evaluate(STICKS_OUT) == []
     assert browser.evaluate(SMALLEST) >= 10
+    assert browser.evaluate(ONE_OVER_ANOTHER) == []
     dark = browser.evaluate("getComputedStyle(document.body).backgroundColor")
     level = sum(int(part) for part in dark.strip("rgba()").split(",")[:3]) / 3
     assert (level < 128) == (scheme == "dark")

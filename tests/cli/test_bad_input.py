@@ -105,6 +105,32 @@ def test_a_bad_override(refused, write):
     refused("simulate", write(), "--set", "pools.linux.buidlers=3", says=("buidlers",))
 
 
+@pytest.mark.parametrize(
+    ("typed", "says"),
+    [
+        ("simulate farm.yaml --seed x", "error: --seed: found 'x'"),
+        ("simulate farm.yaml --policy nope", "error: --policy: unknown 'nope'"),
+        ("simulate farm.yaml --set seed=x --seed 1", "error: --set seed=x: seed: found 'x'"),
+        ("sweep farm.yaml --vary policy=fifo,sjf -n 0", "error: --replications: found 0"),
+        ("sweep farm.yaml --vary seed=1,2", "error: --vary: found seed"),
+        ("run farm.yaml --duration x", "error: --duration: found 'x'"),
+    ],
+)
+def test_errors_name_the_option_that_was_typed(refused, write, typed: str, says: str):
+    """Not the argument of a function, nor another option that it is short for."""
+    write()
+    assert refused(*typed.split(), says=()).startswith(says)
+
+
+def test_another_speed_is_refused_before_anything_starts(refused, write, tmp_path):
+    """A stopped farm has its speed: the message names the option for it."""
+    path, folder = write(), tmp_path / "night"
+    (folder / "redis").mkdir(parents=True)
+    (folder / "scenario.yaml").write_text(path.read_text() + "live: {speed: 600}\n")
+    says = ("--speed: found 1", "runs at 600; allowed: --speed 600, or --fresh")
+    refused("--dir", folder, "up", path, says=says)
+
+
 def test_a_run_directory_that_exists(refused, write, tmp_path):
     """It is not touched, whether what it holds is a run or not."""
     kept = tmp_path / "kept"
@@ -325,6 +351,8 @@ def test_import_mistakes(refused, tmp_path):
     refused("import", "swf", "a.swf.gz", "-o", "out.csv", says=("a.swf.gz",))
     (tmp_path / "ok.csv").write_text("job_id,submitted_at_s,service_time_s\na,0,5\n")
     refused("import", "swfx", "ok.csv", "-o", "out.csv", says=("swfx", "swf"))
+    refused("import", "gone.csv", "-o", "out.csv", says=("found 'gone.csv'", "no file either"))
+    refused("import", "github", "-o", "mine", says=("found no files", "farm import github FILES"))
     refused("import", "csv", "gone.csv", "-o", "out.csv", says=("gone.csv",))
     refused("import", "csv", "ok.csv", "-o", "ok.csv", says=("ok.csv", "exists"))
     refused("import", "csv", "ok.csv", "-o", "no/such/out.csv", says=("out.csv",))
@@ -353,7 +381,7 @@ def test_compare_mistakes(refused, farm, write, tmp_path):
         ("simualte x", "found no command 'simualte'; did you mean simulate?"),
         ("simulate", "farm simulate --help)"),
         ("run x --speeed 3", "--speeed"),
-        ("plan x --slo y --replications 0", "Invalid value for '--replications': found '0'"),
+        ("plan x --slo y --replications 0", "Invalid value for '--replications' / '-n': found '0'"),
         ("simulate mm1 --engine x", "found 'x'; allowed: 'auto', 'reference', 'fast'"),
         ("up -", "-: allowed with --foreground"),
         ("submit --service-time 5x", "--service-time: found '5x'"),

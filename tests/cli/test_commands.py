@@ -9,8 +9,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from farm.app.recorded.result import open_run
 from farm.cli.runs.run_summary import exit_code, share_done
 from farm.core.events import JobsSubmitted
 from farm.core.model import Job
@@ -89,14 +91,32 @@ def test_a_run_that_cannot_be_kept_is_played(farm, tmp_path: Path):
     assert "warning: the run is not kept: runs: File exists; see --out" in done.err
 
 
-def test_a_very_long_run_is_kept_only_when_asked_for(farm, tmp_path: Path, monkeypatch):
-    """To write it takes longer than to simulate it."""
+@pytest.mark.parametrize("engine", ["fast", "reference"])
+def test_a_very_long_run_is_kept_without_its_jobs(farm, tmp_path: Path, monkeypatch, engine: str):
+    """To write them takes longer than to simulate them again, which what reads them does."""
     monkeypatch.setattr("farm.cli.runs.simulate.MOST_KEPT", 4)
-    done = farm("simulate", "farm.yaml", "--json")
-    assert "the run is not kept: to write about 5 jobs takes long; --out RUN does" in done.err
-    assert not (tmp_path / "runs").exists()
+    done = farm("simulate", "farm.yaml", "--engine", engine)
+    assert "runs/small-1 without its jobs: they are simulated again when needed" in done.err
+    kept = sorted(path.name for path in (tmp_path / "runs/small-1").iterdir())
+    assert kept == ["meta.json", "scenario.yaml", "summary.json"]
     assert farm("simulate", "farm.yaml", "--quiet", "--out", "asked").err == ""
-    assert (tmp_path / "asked/jobs.csv").is_file()
+    again, written = (open_run(tmp_path / run).jobs for run in ("runs/small-1", "asked"))
+    for column in written.columns:
+        np.testing.assert_array_equal(again[column], written[column])
+    page = done.err.partition("a page of it: farm ")[2]
+    assert farm(*page.split()).code == 0
+    audited = farm("admin", "audit", "runs/small-1")
+    assert "the same run with them: farm simulate runs/small-1/scenario.yaml --out" in audited.err
+
+
+def test_a_run_kept_without_its_jobs_is_not_another(farm, tmp_path: Path, monkeypatch):
+    """What its scenario gives today is not passed off as the run's."""
+    monkeypatch.setattr("farm.cli.runs.simulate.MOST_KEPT", 4)
+    assert farm("simulate", "farm.yaml", "--quiet").code == 0
+    file = tmp_path / "runs/small-1/scenario.yaml"
+    file.write_text(file.read_text().replace("builders: 2", "builders: 1"))
+    done = farm("report", "runs/small-1", "-o", "page.html")
+    assert (done.code, "its scenario gives other ones today" in done.err) == (2, True)
 
 
 def test_a_kept_scenario_runs_again_the_same(farm, tmp_path: Path):
@@ -105,6 +125,13 @@ def test_a_kept_scenario_runs_again_the_same(farm, tmp_path: Path):
     assert farm("simulate", "one/scenario.yaml", "--quiet", "--out", "two").code == 0
     logs = [(tmp_path / run / "events.jsonl").read_bytes() for run in ("one", "two")]
     assert logs[0] == logs[1]
+
+
+def test_an_import_recognises_its_source(farm):
+    """As doctor and twin do; what it is called need not be known."""
+    assert farm("simulate", "farm.yaml", "--quiet", "-o", "run").code == 0
+    assert farm("admin", "export", "run", "--format", "github", "-o", "runs.json").code == 0
+    assert "mine: 5 attempts" in farm("import", "runs.json", "-o", "mine").err
 
 
 def test_compare_prints_a_table_and_json(farm):

@@ -128,10 +128,11 @@ def test_policy_and_seed_are_short_for_keys(farm: Any, command: str) -> None:
     shown = farm(command, "--help").out
     assert "--policy POLICY" in shown
     assert "--seed" in shown
-    for words in (["--policy", "sjff"], ["--set", "scheduling.policy=sjff"]):
-        if command == "simulate":
-            told = farm(command, "mm1", *words).err
-            assert "scheduling.policy: unknown 'sjff'; did you mean sjf?" in told
+    if command == "simulate":
+        for *words, key in (("--policy", "sjff"), ("--set", "scheduling.policy=sjff")):
+            named = "--policy" if words == ["--policy"] else "scheduling.policy"
+            told = farm(command, "mm1", *words, key).err
+            assert f"{named}: unknown 'sjff'; did you mean sjf?" in told
 
 
 def test_which_farm_is_meant_stands_before_or_after_the_command_or_in_the_environment(

@@ -21,7 +21,7 @@ from tests.worlds.still import StillFarm
         (("undrain", "linux-1"), ("drain", "--undo", "linux-1")),
         (("dead-letters",), ("admin", "dead-letters")),
         (("jobs", "--user", "ann", "--state", "all"), ("jobs", "--where", "user=ann,state=all")),
-        (("policy",), ("policy",)),
+        (("policy",), ("set",)),
     ],
 )
 def test_an_old_name_runs_as_the_new_one(still: StillFarm, old: Any, new: Any) -> None:
@@ -33,8 +33,6 @@ def test_an_old_name_runs_as_the_new_one(still: StillFarm, old: Any, new: Any) -
     note, _, rest = before.stderr.partition("\n")
     if old[0] == "jobs":
         assert before.stderr == now.stderr
-    elif old[0] == "policy":
-        assert note == "note: farm policy is now farm set"
     else:
         assert note == f"note: farm {old[0]} is now farm {RENAMED[old[0]].now}"
         assert rest == now.stderr
@@ -65,6 +63,12 @@ def test_old_names_of_commands_without_a_farm(farm: Callable[..., Said], tmp_pat
         ("load quickstart --name=n", "submit --format scenario quickstart --prefix=n"),
         ("invocations web --queued", "jobs --by team web --state=waiting"),
         ("chaos farm.yaml --seed 3", "admin chaos farm.yaml --seed 3"),
+        ("policy sjf --dir x --json", "set scheduling.policy=sjf --dir x --json"),
+        ("policy --aging-factor 3", "set scheduling.aging_factor=3"),
+        (
+            "policy --weight web=2 --weight=a/b=3",
+            "set scheduling.weights.web=2 scheduling.weights.a/b=3",
+        ),
         ("simulate quickstart", "simulate quickstart"),
         ("help trace show", "admin trace show --help"),
         ("help explain", "job --why --help"),

@@ -164,6 +164,16 @@ def test_waits_are_told_by_the_clock_of_the_farm():
     assert " between Tue 02:00 and 0" in answer([pool(builders=2)], early, starts="tue")
     dated = answer([pool(builders=2)], early, starts="2026-03-02 09:00")
     assert " between Mon 2 Mar 11:00 and 1" in dated
+    within = answer([pool(builders=2)], early, starts="2026-03-02 09:00:02")
+    assert within == dated, "seconds of a twin's first record are not said"
+
+
+def test_how_much_of_the_claim_is_simulated_is_told():
+    """It may take seconds: shares rise, and end at most at 1."""
+    shares: list[float] = []
+    found = farm.simulate({"pools": [pool(builders=2)], "workload": [{"arrivals": BURST}]})
+    assert found.answered(shares.append) == found.answer
+    assert (len(shares) > 1, shares == sorted(shares), shares[-1] <= 1.0) == (True, True, True)
 
 
 BASE = Choice("a", 2400.0, None, None, "", 100.0, costs_other=False)

@@ -34,6 +34,8 @@ def test_terms_are_read() -> None:
         Term("p95", "waiting_time", True, 300.0),
         Term("mean", "stretch", False, 2.5),
     )
+    assert parse_objective("p95(wait) < 5m") == parse_objective("p95(waiting_time) < 5m")
+    assert parse_objective("max(linux.response) < 1h")[0].name == "max(linux.response_time)"
 
 
 @pytest.mark.parametrize(

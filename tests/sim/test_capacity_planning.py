@@ -89,6 +89,15 @@ def test_the_limit_of_the_search_is_reported() -> None:
     found = plan(scenario("0.4/s"), parse_objective("p95(waiting_time) < 1s"), options)
     assert found.best is None
     assert "no more are allowed" in found.why
+    assert "holds it back" not in found.why, "there is only one pool"
+
+
+def test_the_pool_that_holds_it_back_is_named() -> None:
+    """Of two pools one would do; the other has too few builders allowed."""
+    options = PlanOptions(replications=2, most=3)
+    found = plan(scenario("0.01/s", "0.9/s"), parse_objective("p95(waiting_time) < 30s"), options)
+    assert found.best is None
+    assert found.why.endswith("; what holds it back is the pool b")
 
 
 def test_replications_are_common_and_costs_are_counted() -> None:

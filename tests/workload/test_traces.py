@@ -360,6 +360,8 @@ def test_files_that_cannot_be_opened(tmp_path: Path, write: Write) -> None:
     """No such file, a folder, an unknown format, an unknown field."""
     with pytest.raises(TraceError, match=r"no\.dat: no such file"):
         read(tmp_path / "no.dat")
+    with pytest.raises(TraceError, match=r"bundle: no such file"):
+        read(tmp_path / "bundle")
     with pytest.raises(TraceError, match="cannot be read"):
         read(tmp_path, "swf")
     with pytest.raises(TraceError, match="format: found 'sfw'; did you mean swf"):

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from farm.app.long_running.farm_place import check_fair_share
-from farm.core.errors import InputError, ServerError, did_you_mean, not_among
+from farm.core.errors import InputError, ServerError, did_you_mean, nearest, not_among
 from farm.core.events import PoolSize, PriorityChanged, SchedulingChanged
 from farm.core.model import LEAST_LEVEL, MAX_LEVEL
 from farm.core.policies import POLICIES
@@ -44,10 +44,9 @@ def choose(client: FarmClient, wanted: SchedulingChanged) -> Choices:
 
 
 POOL_KEY = re.compile(r"pools\.(?P<pool>.+?)\.(?P<of>builders|provisioner\.(?:min|max))")
-ALLOWED = (
-    "pools.NAME.builders, pools.NAME.provisioner.min, pools.NAME.provisioner.max, "
-    "scheduling.policy, scheduling.aging_factor, scheduling.weights.PATH"
-)
+OF_POOLS = ("builders", "provisioner.min", "provisioner.max")
+OF_RULES = ("scheduling.policy", "scheduling.aging_factor", "scheduling.weights.PATH")
+ALLOWED = ", ".join([*(f"pools.NAME.{one}" for one in OF_POOLS), *OF_RULES])
 
 #: what is set of jobs
 OF_JOBS = ("urgency", "score", "priority", "level")
@@ -191,7 +190,10 @@ def _with_rule(wanted: SchedulingChanged, key: str, value: str) -> SchedulingCha
     if path == key or not path:
         if key in OF_JOBS:
             raise InputError(f"found {key}, which jobs have; allowed: with --job ID or --where")
-        hint = did_you_mean(key, ("policy", "scheduling.policy", "scheduling.aging_factor"))
+        pool = re.match(r"pools\.(.+?)\.", key)
+        near = nearest(key.removeprefix(pool[0]), OF_POOLS) if pool else None
+        hint = did_you_mean(key, ("policy", *OF_RULES[:2]))
+        hint = f"did you mean {pool[0]}{near}? " if pool and near else hint
         raise InputError(f"found the key {key!r:.100}; {hint}allowed: {ALLOWED}")
     weight = _number(value)
     if not 0 < weight < 1e9:

@@ -27,6 +27,13 @@ from farm.scenario import Scenario
 log = logging.getLogger("farm.scheduler")
 
 
+def rules_of(scenario: Scenario) -> str:
+    """Return what ``farm set`` may change: a scenario in which it is other is gone by instead."""
+    sizes = {"name", "builders", "provisioner"}
+    pools = (pool.model_dump_json(include=sizes) for pool in scenario.pools)
+    return "\n".join([scenario.scheduling.model_dump_json(), *pools])
+
+
 def serve(
     scenario: Scenario,
     redis: str,
@@ -80,7 +87,7 @@ def serve(
     lines = None if log_folder is None else EventLogLines()
     stays = Stays(
         restore=go_on,
-        rules=scenario.scheduling.model_dump_json(),
+        rules=rules_of(scenario),
         fresh=fresh,
         log=None if lines is None else lines.take,
         log_folder=log_folder or Path(),

@@ -54,10 +54,14 @@ class Result:
         >>> farm.simulate("quickstart").answer
         'p95 wait 26 min: …'
         """
+        return self.answered()
+
+    def answered(self, on_share: Callable[[float], object] = float) -> str:
+        """Return ``answer``; ``on_share`` is told how much is done, 0 to 1."""
         from farm.app.runs.more_builders import more_builders  # noqa: PLC0415 - it simulates
 
         run = self.kept
-        more = more_builders(run)
+        more = more_builders(run, on_share)
         return answer_of_run(run.summary, lambda: run.jobs, self._readable_scenario, more)
 
     @property
@@ -207,7 +211,9 @@ def open_run(path: str | Path) -> Result:
     >>> farm.open_run(run).summary["seed"]
     3
     """
-    return Result(load_run(path))
+    from farm.app.runs.simulated_run import jobs_again  # noqa: PLC0415 - it simulates
+
+    return Result(load_run(path, again=jobs_again))
 
 
 def compare(

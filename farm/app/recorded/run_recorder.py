@@ -34,6 +34,7 @@ class RunRecorder:
         out: the run directory to make; None: the run is kept in memory only.
         workload: what is run on it: its remarks, and what really happened to its jobs.
         keep_events: in memory, the events are kept too.
+        in_full: the run directory has jobs and events.
         began: when the run began, on the monotonic clock; None: now.
     """
 
@@ -45,6 +46,7 @@ class RunRecorder:
         workload: Workload,
         *,
         keep_events: bool = False,
+        in_full: bool = True,
         began: float | None = None,
     ) -> None:
         self._remarks = [*workload.remarks, *scenario.remarks]
@@ -59,12 +61,14 @@ class RunRecorder:
         self._pieces: list[bytes] = []
         self.observers: list[Observer] = [self._recorder]
         self._started = now()
+        self._in_full = in_full
         if out is not None:
             self._directory = RunDirectory.create(
                 out, scenario=scenario.to_yaml(), world=world, started=self._started
             )
-            self._log = self._stack.enter_context(EventLogWriter(self._directory.events_path))
-            self.observers.append(self._log)
+            if in_full:
+                self._log = self._stack.enter_context(EventLogWriter(self._directory.events_path))
+                self.observers.append(self._log)
         elif keep_events:
             self._lines = EventLogLines()
             self.observers.append(self._lines)
@@ -125,5 +129,10 @@ class RunRecorder:
         kept = RecordedRun(self._scenario, measured, records, log, state, self._started)
         if self._directory is None:
             return Result(kept)
+        if not self._in_full:
+            self._directory.close(kept.summary, ended=now(), state=state)
+            return Result(kept)
         kept.write(self._directory, on_jobs)
-        return Result(load_run(self._directory.path))
+        run = load_run(self._directory.path)
+        run.jobs = kept.jobs  # as they were written; to read them takes long
+        return Result(run)

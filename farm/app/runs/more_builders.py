@@ -16,13 +16,16 @@ HELPS = 0.9
 """Builders that leave more than this share of the wait are no help."""
 
 
-def more_builders(run: FinishedRun) -> MoreBuilders | None:
+def more_builders(
+    run: FinishedRun, on_share: Callable[[float], object] = float
+) -> MoreBuilders | None:
     """Return how many more builders at least halve the p95 wait; found by bisection.
 
     Of the only pool of fixed size that runs the jobs that wait longest, and of their wait. At most
     twice as many builders as it has: where these do not halve it, they are told if they help.
     None: no such pool, no help, or a run that is not repeated: a live one, a long one, or one that
-    does not come out the same again (of your own jobs or functions).
+    does not come out the same again (of your own jobs or functions). ``on_share`` is told how much
+    of the simulating is done, 0 to 1.
     """
     summary = run.summary
     if summary.world != "simulated" or summary.events > MOST_EVENTS or not is_short(summary):
@@ -34,8 +37,16 @@ def more_builders(run: FinishedRun) -> MoreBuilders | None:
             return None
         pool, before = shortage.pools[0], shortage.wait
 
+        tried = 0
+        #: itself, doubling, and halving what lies between
+        most = 2 * max(1, pool.builders or 0).bit_length() + 1
+
         def wait(more: int) -> float | None:
-            return _wait(scenario, pool, shortage.platform, more)
+            nonlocal tried
+            found = _wait(scenario, pool, shortage.platform, more)
+            tried += 1
+            on_share(min(1.0, tried / most))
+            return found
 
         return None if before is None or wait(0) != before else _fewest(wait, pool, before)
     except FarmError:  # its trace is gone, its functions cannot be imported, …

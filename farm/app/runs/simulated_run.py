@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from farm.app.recorded.result import Result
@@ -16,7 +17,10 @@ from farm.app.runs.own_parts import NONE, OwnParts
 from farm.assembly import complaints, run_info
 from farm.core.driver import Observer
 from farm.core.errors import InputError
+from farm.results.run_directory import Run
 from farm.results.summary.figures import Counted, Figures
+from farm.results.summary.summary import Summary
+from farm.results.table.job_table import JobTable
 from farm.scenario import Scenario
 from farm.sim.fast.play import Watch
 from farm.sim.play import CompiledRun, Engine, chosen, play_seeds
@@ -32,6 +36,7 @@ def simulated_run(
     own: OwnParts = NONE,
     out: Path | None = None,
     keep_events: bool = False,
+    in_full: bool = True,
     observers: Sequence[Observer] = (),
     engine: Engine = "auto",
     load: Workload | None = None,
@@ -45,6 +50,7 @@ def simulated_run(
         own: parts of the caller's, in the place of what the scenario names.
         out: the run directory to make; None: the run is kept in memory.
         keep_events: in memory, the events are kept too.
+        in_full: the run directory has its jobs and events, not only the scenario and the summary.
         observers: called with every event and its commands (a display), if the reference plays.
         engine: who plays it; the results are the same.
         load: the scenario's workload, where it is known; the scenario is not too large then.
@@ -62,7 +68,9 @@ def simulated_run(
     scheduler = estimating.scheduler()
     with no_garbage_collection():
         workload = load or own.load(scenario)
-    record = partial(RunRecorder, scenario, "simulated", out, workload, keep_events=keep_events)
+    record = partial(
+        RunRecorder, scenario, "simulated", out, workload, keep_events=keep_events, in_full=in_full
+    )
     began = time.monotonic()
     run = chosen(
         scenario,
@@ -70,14 +78,15 @@ def simulated_run(
         workload.jobs,
         algorithms,
         engine=engine,
-        noted=out is not None or keep_events,
+        noted=keep_events or (out is not None and in_full),
         watch=watch,
         around=estimating.around if estimating.gives else None,
     )
     if isinstance(run, CompiledRun):
         with no_garbage_collection(), record(began=began) as recorder:
             try:
-                recorder.take_log(_told(run, on_step))
+                if keep_events or in_full:
+                    recorder.take_log(_told(run, on_step))
                 on_step("collecting jobs", 0.0)
                 return recorder.finish(
                     "fast", records=run.records(), on_jobs=partial(on_step, "writing jobs")
@@ -89,7 +98,10 @@ def simulated_run(
         try:
             run.play([*recorder.observers, *observers])
         except KeyboardInterrupt:
-            recorder.finish("reference", state="interrupted")
+            if in_full:
+                recorder.finish("reference", state="interrupted")
+            else:
+                recorder.discard()
             raise
         except InputError:
             recorder.discard()
@@ -97,6 +109,26 @@ def simulated_run(
     guards = [*algorithms.values(), *run.world.behaviours.values()]
     warnings = complaints(run.scheduler, guards)
     return recorder.finish("reference", warnings=warnings)
+
+
+def jobs_again(run: Run) -> JobTable:
+    """Return the jobs of a run that was kept without them, by simulating its scenario again.
+
+    Raises InputError if it does not come out the same.
+    """
+    made = simulated_run(run.scenario).kept
+    if _lasting(made.summary) != _lasting(run.summary):
+        raise InputError(
+            f"{run.path}: kept without its jobs, and its scenario gives other ones today: "
+            "its files, the functions it names, or this version of the farm are not the same"
+        )
+    return made.jobs
+
+
+def _lasting(summary: Summary) -> bytes:
+    """Return what a run and its repetition have in common."""
+    same = {"wall_time": 0.0, "engine": "", "warnings": (), "remarks": ()}
+    return msgspec.json.encode(msgspec.structs.replace(summary, **same))
 
 
 def figures_of_seeds(

@@ -36,7 +36,7 @@ def plan(
     slo: Annotated[str, typer.Option(metavar="OBJECTIVE")],
     sets: Overrides = None,
     vary: Annotated[list[str] | None, typer.Option(metavar="KEY=V1,V2")] = None,
-    replications: Annotated[int, typer.Option(min=1, max=1000)] = 10,
+    replications: Annotated[int, typer.Option("--replications", "-n", min=1, max=1000)] = 10,
     confidence: float = 0.95,
     most: Annotated[int, typer.Option(min=1)] = 10_000,
     price: Annotated[list[str] | None, typer.Option(metavar="[POOL=]PRICE")] = None,

@@ -103,7 +103,6 @@ def _lines(history: dict[str, Any], tries: list[Try]) -> list[tuple[str, object]
     return lines
 
 
-_COMPETITORS = (*texts("job"), *folding("charged to", "key, part by part"))
 ORDER = "competing jobs, the next to go first: by urgency, smallest policy key, submission"
 _TURNS = (
     *texts("level", "invocation"),
@@ -199,14 +198,19 @@ def _show(decision: Decision) -> None:
     note(went, *charged, f"its key: {_key(decision.key)}; {waited}")
     _show_turns(decision.turns)
     if decision.next:
-        rows = [(other.job, " / ".join(other.path), _key(other.key)) for other in decision.next]
-        note(Listing(_COMPETITORS, rows, title=ORDER))
+        shared = any(other.path for other in decision.next)  # only under fair share
+        columns = (*texts("job"), *folding(*["charged to"] * shared, "key, part by part"))
+        rows = [
+            (other.job, *[" / ".join(other.path)] * shared, _key(other.key))
+            for other in decision.next
+        ]
+        note(Listing(columns, rows, title=ORDER))
     if not decision.free_builders:
         note("no other builder was free: this slot was, just then")
         return
     ranks = [(name, f"{rank:g}") for name, rank in decision.free_builders]
-    columns = (*texts("builder"), *numbers("rank"))
-    note(Listing(columns, ranks, title="free builders, best first"))
+    free = (*texts("builder"), *numbers("rank"))
+    note(Listing(free, ranks, title="free builders, best first: smallest rank by the balancer"))
 
 
 def _show_turns(turns: Sequence[Turn]) -> None:

@@ -109,6 +109,9 @@ def jobs(
             return
         shown = list(page)
         more = limit > 0 and next(found, None) is not None
+    if not shown:
+        note(f"no jobs are listed by {wanted.words()}; ended ones too: farm jobs --where state=all")
+        return
     note(Listing(COLUMNS, map(_cells, shown), first_to_go=FIRST_TO_GO))
     if more:
         place = f"--after {shown[-1].job.id}" if stable else f"--offset {offset + limit}"

@@ -32,8 +32,8 @@ def set_keys(
     """Change keys of a live farm: sizes of pools, the order of its jobs, and their urgency.
 
     Missing builders are requested, surplus ones retire when empty, idle ones first; a provisioner
-    goes by new limits from its next plan on. Changes survive restarts of the scheduler until the
-    scenario's scheduling section is changed. Without keys it shows what can be set.
+    goes by new limits from its next plan on. Changes survive restarts of the farm, until the
+    scenario's scheduling section or sizes are changed. Without keys it shows what can be set.
 
     Args:
         assignments: Such as pools.linux.builders=20, pools.linux.provisioner.max=30,

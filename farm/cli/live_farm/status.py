@@ -147,7 +147,7 @@ def _view(client: FarmClient, now: FarmStatus, trouble: Trouble | None) -> Group
     ]
     if now.ended:
         top.append(("ended", counted(dict(sorted(now.ended.items())))))
-    top.append(("throughput", f"{now.ended_last_minute:,} in the last minute"))
+    top.append(("throughput", f"{many(now.ended_last_minute, 'job')} done in the last minute"))
     builders = counted(now.builders) or Text("none")
     top.append(("builders", Text.assemble(builders, f" on {many(now.hosts, 'host')}")))
     rows = [

@@ -7,7 +7,12 @@ from typing import Annotated
 
 import typer
 
-from farm.app.long_running.background_farm import locked, refuse_second, start_in_background
+from farm.app.long_running.background_farm import (
+    locked,
+    refuse_other_speed,
+    refuse_second,
+    start_in_background,
+)
 from farm.app.long_running.farm_daemon import FarmKeeper, check_services
 from farm.app.long_running.metrics_options import metrics_place, own_options
 from farm.app.runs.planning_pace import too_fast_to_plan
@@ -70,6 +75,8 @@ def up(
     wanted = load_scenario(scenario, overrides)
     check_services(wanted)
     refuse_second(folder)
+    if redis is None and not fresh:
+        refuse_other_speed(folder, wanted.live.speed)
     metrics = metrics_place(folder, metrics_port, metrics_address)
     warn(*too_fast_to_plan(wanted))
     if foreground:

@@ -22,25 +22,19 @@ from farm.results.run_directory import EVENTS, next_directory
 from farm.results.summary.summary import Summary
 from farm.scenario import Scenario
 from farm.sim.too_large import expected_jobs
-from farm.terminal.output import note, print_json, progress, remark, warn
+from farm.terminal.output import note, print_json, remark, shared_progress, warn
 
 
 @contextmanager
-def kept_in(
-    out: Path | None, scenario: Scenario, *, save: bool, most_jobs: float = math.inf
-) -> Iterator[Path | None]:
+def kept_in(out: Path | None, scenario: Scenario, *, save: bool) -> Iterator[Path | None]:
     """Yield where a run is kept: ``out``, or ``runs/NAME-N``; None: nowhere.
 
-    ``most_jobs``: of a run with more of them, if that is known, nothing is kept without ``out``.
     Where nothing was run, because of a mistake, no directory of ours stays. Where none can
     be made, such as in a folder that may only be read, the run is not kept, with a warning.
     """
     if out is not None and not save:
         raise InputError("--no-save: found with --out; allowed: one of them")
-    made, jobs = None, expected_jobs(scenario)
-    if save and out is None and most_jobs < jobs < math.inf:
-        save = False
-        warn(f"the run is not kept: to write about {jobs:,.0f} jobs takes long; --out RUN does")
+    made = None
     try:
         made = out or (next_directory(scenario.name) if save else None)
     except OSError as error:
@@ -79,8 +73,8 @@ def show(result: Result, *, as_json: bool, quiet: bool) -> None:
 
         from farm.results.summary.table import render_summary  # noqa: PLC0415
 
-        with progress("finding where builders are short", silent=quiet):
-            answer = sentence(result.answer)  # it simulates
+        with shared_progress("finding where builders are short", silent=quiet) as on_share:
+            answer = sentence(result.answered(on_share))  # it simulates
         note(Text(answer, "bold"))
         note(render_summary(summary))
     remark(*(f"warning: {one}" for one in summary.warnings))

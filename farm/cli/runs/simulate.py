@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -25,6 +26,7 @@ from farm.core.errors import InputError
 from farm.core.events import Event, JobFinished
 from farm.scenario import Scenario, load_scenario
 from farm.sim.play import Engine
+from farm.sim.too_large import expected_jobs
 from farm.terminal.error_messages import said_if_interrupted
 from farm.terminal.options import (
     AsJson,
@@ -40,7 +42,7 @@ from farm.terminal.options import (
 from farm.terminal.output import progress, remark, this_command, told
 from farm.units import format_roughly
 
-#: jobs of a run that is kept without being asked to: more take longer to write than to simulate
+#: jobs of a run that are kept without --out: more take longer to write than to simulate again
 MOST_KEPT = 200_000
 
 
@@ -72,8 +74,9 @@ def simulate(
     if log and engine == "fast":
         raise InputError("--log: found with --engine fast; allowed: auto, reference")
     silent = quiet or as_json or log
+    in_full = out is not None or not MOST_KEPT < expected_jobs(wanted) < math.inf
     with (
-        kept_in(out, wanted, save=not no_save, most_jobs=MOST_KEPT) as kept,
+        kept_in(out, wanted, save=not no_save) as kept,
         said_if_interrupted(lambda: _what_stays(kept)),
         progress(f"simulating {wanted.name}", silent=silent) as update,
     ):
@@ -84,6 +87,7 @@ def simulate(
         result = simulated_run(
             wanted,
             out=kept,
+            in_full=in_full,
             observers=observers,
             engine=engine,
             watch=ticker.show,
@@ -92,7 +96,8 @@ def simulate(
     show(result, as_json=as_json, quiet=quiet)
     if kept is not None and not (quiet or as_json):
         page = f"{this_command()} report {quote(str(kept))} -o {quote(kept.name)}.html"
-        remark(f"kept in {said_with_size(kept)}; a page of it: {page}")
+        where = said_with_size(kept) if in_full else _briefly(kept)
+        remark(f"kept in {where}; a page of it: {page}")
     raise typer.Exit(exit_code(result.kept.summary))
 
 
@@ -120,6 +125,10 @@ class _Ticker:
         share = f"{done['completed'] / 10:.0f} % of " if done else ""
         said = f"{share}{self._scenario.name}: farm time {format_roughly(at)}, {events:,} events"
         self._update(description=said, **done)
+
+
+def _briefly(kept: Path) -> str:
+    return f"{kept} without its jobs: they are simulated again when needed; --out RUN writes them"
 
 
 def _what_stays(kept: Path | None) -> str:

@@ -12,7 +12,7 @@ import typer
 from farm.core.errors import InputError, file_access, not_among
 from farm.core.model import Job
 from farm.records.bundle import Bundle, anonymized, with_capacity, write_bundle
-from farm.records.importing import NAMES, import_files
+from farm.records.importing import NAMES, import_files, source_of
 from farm.records.traces import FORMATS, read_records
 from farm.records.traces.csv_table import write_csv
 from farm.results.formatting import readable_span
@@ -29,8 +29,14 @@ EVERY = tuple(dict.fromkeys((*NAMES, *FORMATS)))
 
 
 def import_trace(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help=f"One of {', '.join(EVERY)}.")],
-    files: Annotated[list[Path], typer.Argument(metavar="FILES")],
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE",
+            help=f"One of {', '.join(EVERY)}; left out, it is recognised by the first of FILES.",
+        ),
+    ],
+    files: Annotated[list[Path] | None, typer.Argument(metavar="FILES")] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="OUT")] = None,
     column: Columns = None,
     zone: Zone = None,
@@ -56,8 +62,15 @@ def import_trace(
         farm import csv jobs.csv --column submitted=created_at --show -o mine
         farm import swf log.swf.gz -o jobs.csv --jobs 500  the first jobs of a trace, as a table
     """
+    files = files or []
     if source not in EVERY:
-        raise InputError(f"import: {not_among(source, EVERY)}")
+        if not Path(source).exists():
+            file = ", which is no file either" if Path(source).suffix else ""
+            raise InputError(f"import: {not_among(source, EVERY)}{file}")
+        files = [Path(source), *files]
+        source = source_of(files)
+    if not files:
+        raise InputError(f"import: found no files; allowed: farm import {source} FILES")
     if out is None and not show:
         raise InputError("import: found neither --out nor --show; allowed: one of them, or both")
     if out is not None and out.exists():

@@ -197,7 +197,7 @@ class ControlPlane:
                 lost = LostBuilder(event.builder, event.at, event.reason, pool)
                 self._lost.append((time.monotonic(), lost))
         for command in commands:
-            if isinstance(command, EndJob):
+            if isinstance(command, EndJob) and command.outcome != "cancelled":
                 self._ended_at.append(time.monotonic())
             elif isinstance(command, RequestBuilder):
                 self._pool_of[command.builder.id] = command.builder.pool

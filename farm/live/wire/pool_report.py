@@ -103,7 +103,7 @@ class FarmStatus(msgspec.Struct, frozen=True, kw_only=True):
     speed: float = 1.0
     #: waiting jobs by platform
     queues: dict[str, int] = {}
-    #: jobs that ended in the last real minute
+    #: jobs that succeeded or failed in the last real minute
     ended_last_minute: int = 0
     #: jobs that may wait, and bytes of submissions that may lie in Redis: more are refused
     max_waiting: int = 2_000_000

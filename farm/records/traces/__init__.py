@@ -68,6 +68,8 @@ def format_of(path: Path, given: str | None) -> str:
         for name, known in FORMATS.items():
             if path.name.lower().endswith(known.endings):
                 return name
+        if not path.exists():
+            raise TraceError(f"{path}: no such file")
         raise TraceError(f"{path}: format: cannot be guessed; allowed: {', '.join(FORMATS)}")
     if given not in FORMATS:
         raise TraceError(f"{path}: format: {not_among(given, FORMATS)}")

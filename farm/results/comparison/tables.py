@@ -54,7 +54,10 @@ def render_sweep(sweep: Sweep, metrics: Sequence[Metric]) -> RenderableType:
     answer = Text(sentence(answer_of_sweep(sweep, metrics[0])), "bold")
     matrix, lines = _matrix(sweep, metrics), [*remarks(sweep)]
     if "frontier" in matrix.names:
-        lines.append("frontier: no other setting waits less on average and costs no more")
+        lines.append(
+            "frontier: no other setting waits less on average and costs no more "
+            "(builder-hours at pool prices)"
+        )
     return Group(answer, matrix, *(Text(line) for line in lines))
 
 

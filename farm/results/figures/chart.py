@@ -20,7 +20,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from farm.core.errors import InputError, file_access
-from farm.results.figures.time_axis import WallClock, axis_name, time_ticks
+from farm.results.figures.time_axis import (
+    MOST_BESIDE_ROWS,
+    MOST_SPANS,
+    MOST_TICKS,
+    WallClock,
+    axis_name,
+    time_ticks,
+)
 from farm.results.table.columns import Floats
 
 if TYPE_CHECKING:
@@ -77,19 +84,25 @@ class Chart:
         self._series: list[tuple[str, str, Floats, Floats]] = []
         self._about: dict[str, object] = {
             "time": False, "clock": None, "dated": False, "names": None, "rows": False, "unit": "",
-            "x_unit": "",
+            "x_unit": "", "most": MOST_SPANS,
         }  # fmt: skip
 
-    def over_time(self, begin: float, end: float, clock: WallClock | None = None) -> None:
-        """Let x be instants from ``begin`` to ``end`` (seconds), by a clock if there is one."""
+    def over_time(
+        self, begin: float, end: float, clock: WallClock | None = None, *, rows: bool = False
+    ) -> None:
+        """Let x be instants from ``begin`` to ``end`` (seconds), by a clock if there is one.
+
+        ``rows``: names of rows stand beside it.
+        """
         if clock is not None and not clock.dated and end - begin > MOST_WEEKDAYS:
             clock = None
-        found = [*time_ticks(begin, end, clock)]
+        most = MOST_BESIDE_ROWS if rows and clock else MOST_TICKS if clock else MOST_SPANS
+        found = [*time_ticks(begin, end, clock, most)]
         self.axes.set_xlim(begin, end)
         self.axes.set_xticks([at for at, _ in found], [text for _, text in found])
         self.axes.set_xlabel(axis_name(clock))
         self._about |= {"time": True, "clock": None if clock is None else clock.shows}
-        self._about["dated"] = clock is not None and clock.dated
+        self._about |= {"dated": clock is not None and clock.dated, "most": most}
 
     def line(self, name: str, xs: Sequence[float] | Floats, ys: Sequence[float] | Floats) -> None:
         """Draw a line through points, marking a few of them."""
@@ -184,6 +197,7 @@ class Chart:
         text = text[text.index("<svg ") :]
         text = re.sub(r' (?:width|height)="[\d.]+pt"', "", text, count=2)
         text = re.sub(r'<g id="said:([^"]*)">', r"<g><title>\1</title>", text)
+        text = text.replace('<g id="over">', '<g class="over">')
         text = re.sub(r'<g id="matplotlib\.axis_1">', '<g class="x">', text)
         text = re.sub(r'<g id="matplotlib\.axis_2">', '<g class="y">', text)
         text = re.sub(r'<g id="[xy]tick_\d+">', '<g class="tick">', text)
@@ -280,7 +294,7 @@ def colour(number: int) -> str:
 
 def label(name: str, most: int = 30) -> str:
     """Return a name for a legend, which would leave out one that begins with an underscore."""
-    short = name if len(name) <= most else name[: most - 1] + "…"
+    short = name if len(name) <= most else f"{name[: most // 2]}…{name[1 + most // 2 - most :]}"
     return f" {short}" if short.startswith("_") else short
 
 

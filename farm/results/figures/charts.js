@@ -58,7 +58,7 @@ function instant(at, chart, wholeDays, whole) {
 }
 
 function* ticks(chart, from, to) {
-  const shows = chart.clock === null ? 0 : chart.clock - 4 * DAY, most = chart.clock === null ? 7 : 5;
+  const shows = chart.clock === null ? 0 : chart.clock - 4 * DAY, most = chart.most;
   let step = 10 ** Math.floor(Math.log10((to - from) / most)), name = at => number(at);
   step *= [1, 2, 5, 10].find(factor => (to - from) / (step * factor) <= most);
   if (chart.time) {

@@ -32,6 +32,8 @@ class Figure(NamedTuple):
             chart.axes.vlines(x, low, high, color="#6a6a6a")
         for name, points in self.lines.items():
             chart.line(name, [x for x, _ in points], [y for _, y in points])
+        if all(x == int(x) for points in self.lines.values() for x, _ in points):
+            chart.axes.locator_params("x", integer=True)
         chart.axes.set_ylim(bottom=min(0.0, chart.axes.dataLim.y0))
         if self.ticks:
             chart.names(self.ticks)

@@ -38,6 +38,7 @@ background:var(--page);border:1px solid var(--dim);border-radius:4px;font-size:.
 .card div{display:flex;gap:.5rem;align-items:baseline} .card span{flex:1}
 .card i{width:.6rem;height:.6rem;border-radius:50%}
 figure{position:relative} figure button{position:absolute;top:0;right:0;font-size:.8rem}
+.over text{paint-order:stroke;stroke:var(--page);stroke-width:3px}
 .marks{pointer-events:none} .marks line{stroke:var(--dim);stroke-width:.6}
 .marks .chosen{fill:var(--c0);opacity:.15}
 .told section:first-of-type>p:first-of-type{font-weight:600}
@@ -138,7 +139,7 @@ def write_page(path: Path, text: str) -> None:
 def _row(names: Sequence[str], texts: Sequence[str]) -> str:
     """Return a row, each cell with its column's name, for windows too narrow for columns."""
     cells = [
-        f'<td data-name="{escape(name)}">{escape(text)}</td>'
+        f'<td data-name="{escape(name)}">{escape(text).replace(" %", "&nbsp;%")}</td>'
         for name, text in zip(names, texts, strict=True)
     ]
     return f"<tr>{''.join(cells)}</tr>"

@@ -21,6 +21,8 @@ MONDAY = 4 * _DAY
 MIDNIGHT = time()
 #: instants have two words by a clock, and one without
 MOST_TICKS, MOST_SPANS = 5, 7
+#: the same beside names of rows, which leave less room
+MOST_BESIDE_ROWS = 3
 
 
 class WallClock(NamedTuple):
@@ -37,7 +39,9 @@ class WallClock(NamedTuple):
         return cls(MONDAY + starts, dated=starts >= WEEK)
 
 
-def time_ticks(begin: float, end: float, clock: WallClock | None) -> Iterator[tuple[float, str]]:
+def time_ticks(
+    begin: float, end: float, clock: WallClock | None, most: int = MOST_SPANS
+) -> Iterator[tuple[float, str]]:
     """Yield instants (seconds) of an axis, and what they are called there.
 
     >>> [text for _, text in time_ticks(0.0, 4 * 3600.0, None)]
@@ -46,7 +50,7 @@ def time_ticks(begin: float, end: float, clock: WallClock | None) -> Iterator[tu
     ['Mon 09:00', 'Mon 10:00', 'Mon 11:00', 'Mon 12:00']
     """
     shows = 0.0 if clock is None else clock.shows - MONDAY
-    most = MOST_SPANS if clock is None else MOST_TICKS
+    most = most if clock is None else min(most, MOST_TICKS)
     step = next((one for one in STEPS if (end - begin) / one <= most), STEPS[-1])
     number = -(-(begin + shows) // step)
     while (at := number * step - shows) <= end:

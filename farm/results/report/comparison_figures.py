@@ -21,6 +21,11 @@ Box = tuple[float, float, float, float]
 #: about as large as the axes of wait against cost are
 POINTS_OF_AXES = (250.0, 170.0)
 COST_UNIT = "builder-hours, each at its pool's price"
+#: where the name of a point may stand, right of it and above; beyond the four nearest, with a line,
+#: only that of the shortest wait, of which the answer speaks
+PLACES = ((7, 5), (7, -13), (-7, -13), (-7, 5), *((x, y) for y in (19, 33, 47) for x in (7, -7)))
+FAR = 15
+LEADER = {"arrowstyle": "-", "color": COLOURS["dim"], "linewidth": 0.6, "shrinkA": 0, "shrinkB": 3}
 #: by the greatest ratio on an axis, the shares at its ticks
 TICKS: Sequence[tuple[float, Sequence[float]]] = (
     (1.4, (-0.2, -0.1, 0.0, 0.1, 0.2)),
@@ -84,20 +89,23 @@ def _name_points(
     costs = [cost for cost, _ in dots]
     wide, high = POINTS_OF_AXES
     across = wide / ((max(costs) - min(costs)) * 1.16 or 1.0)
+    beside = 30 if max(costs) > min(costs) else wide / 2
     places = [(at * across, up / top * high) for at, up in dots]
     taken = [(x - 3, y - 3, x + 3, y + 3) for x, y in places]
-    for name, at, up in points:
+    for number, (name, at, up) in enumerate(points):
         text = label(name, 34)
         x, y, length = at * across, up / top * high, 5.5 * len(text)
-        for right, above in ((7, 5), (7, -13), (-7, -13), (-7, 5)):
+        for right, above in PLACES if number == 1 else PLACES[:4]:
             left = x + right - length * (right < 0)
             box = (left, y + above, left + length, y + above + 10)
-            inside = min(costs) * across - 30 < left and box[2] < max(costs) * across + 30
-            if inside and box[1] > 0 and not any(_overlap(box, one) for one in taken):
+            inside = min(costs) * across - beside < left and box[2] < max(costs) * across + beside
+            inside = inside and box[1] > 0 and box[3] < high
+            if inside and not any(_overlap(box, one) for one in taken):
                 taken.append(box)
                 chart.axes.annotate(
                     text, (at, up), (right, above), textcoords="offset points",
                     ha="left" if right > 0 else "right", color=COLOURS["dim"],
+                    arrowprops=LEADER if above > FAR else None,
                 )  # fmt: skip
                 break
 
@@ -202,7 +210,7 @@ def _dot(chart: Chart, place: int, dot: Dot, scale: float, words: str, beyond: f
     for text, edge, side in ((name, 0.0, "left"), (words, 1.0, "right")):
         axes.annotate(
             text, (edge, place), (4 - 8 * edge, 9), xycoords=axes.get_yaxis_transform(),
-            textcoords="offset points", va="center", ha=side, annotation_clip=False,
+            textcoords="offset points", va="center", ha=side, annotation_clip=False, gid="over",
         )  # fmt: skip
 
 

@@ -67,9 +67,9 @@ class RunFigures:
     def _pools(self) -> PoolsOverTime | None:
         return None if self._log_lines is None else PoolsOverTime(self._log_lines)
 
-    def _over_time(self, title: str, height: float = 2.7) -> Chart:
+    def _over_time(self, title: str, height: float = 2.7, *, rows: bool = False) -> Chart:
         chart, grid = Chart(title, height=height), self._jobs.grid
-        chart.over_time(float(grid[0]), float(grid[-1]), self._clock)
+        chart.over_time(float(grid[0]), float(grid[-1]), self._clock, rows=rows)
         return chart
 
     def _queue(self) -> list[Chart]:
@@ -119,7 +119,7 @@ class RunFigures:
         names = self._pools.names[:MOST_LANES]
         rows = {name: self._pools.busy(name, self._jobs, grid) for name in names}
         title = "Share of each pool's slots that were busy (full colour: all)"
-        chart = self._over_time(title, 1.0 + 0.24 * len(rows))
+        chart = self._over_time(title, 1.0 + 0.24 * len(rows), rows=True)
         chart.heat(rows, grid)
         return [chart.finished()]
 
@@ -153,7 +153,7 @@ class RunFigures:
         title = "What ran on each slot" if few else "Share of time that slots were busy"
         if per_row > 1:
             title += f" ({per_row} slots a line)"
-        chart = self._over_time(title, height=1.4 + 0.13 * max(4, len(rows)))
+        chart = self._over_time(title, 1.4 + 0.13 * max(4, len(rows)), rows=True)
         (self._blocks if few else self._shading)(chart, rows)
         shown = range(0, len(rows), 1 + len(rows) // 40)
         chart.axes.set_yticks(shown, [label(rows[place][0].name, 18) for place in shown])

@@ -19,10 +19,12 @@ def of_run(answer: str, summary: Summary) -> Iterator[str]:
     """Describe a run; ``answer`` is the first sentence."""
     yield sentence(answer)
     jobs, wait = summary.jobs, summary.waiting_time
+    ended = {name: getattr(jobs, name) for name in ("failed", "cancelled", "lost")}
+    others = [f"{count:,} {name}" for name, count in ended.items() if count]
     share = readable_percent(jobs.succeeded / jobs.submitted) if jobs.submitted else "none"
+    how = ", ".join([f"{share} succeeded", *others]) if others else "all succeeded"
     yield (
-        f"{_were(jobs.submitted, 'job')} submitted; {share} succeeded, "
-        f"{jobs.failed:,} failed, {jobs.cancelled:,} were cancelled, {jobs.lost:,} lost. "
+        f"{_were(jobs.submitted, 'job')} submitted: {how}. "
         f"It took {readable_span(summary.makespan)} from the first arrival to the last end."
     )
     if wait.count:
@@ -33,10 +35,10 @@ def of_run(answer: str, summary: Summary) -> Iterator[str]:
     builders = summary.builders
     yield (
         f"{many(builders.joined, 'builder')} joined, at most {builders.max_running:,} at once. "
-        f"They cost {readable_ratio(summary.cost)}, "
+        f"They cost {readable_ratio(summary.cost)}; "
         f"{readable_percent(summary.idle_share)} of the slot time paid was idle."
     )
-    yield from (*summary.warnings, *summary.remarks)
+    yield from (sentence(one.rstrip(".")) for one in (*summary.warnings, *summary.remarks))
 
 
 def _were(count: int, what: str) -> str:
@@ -56,4 +58,4 @@ def of_comparison(comparison: Comparison) -> Iterator[str]:
 def of_sweep(sweep: Sweep) -> Iterator[str]:
     """Say which setting is best, and what a reader of the figures must know."""
     yield sentence(sweep.answer)
-    yield from remarks(sweep)
+    yield from map(sentence, remarks(sweep))

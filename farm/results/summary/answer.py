@@ -264,7 +264,9 @@ def _when(one: Shortage) -> str:
         return f" between {clock[0]} and {clock[1]} of the day"
     if one.clock is None and not one.span[0]:
         return f" in the first {format_time(one.span[1])}"
-    start, end = (instant(at, one.clock, dated=True) for at in one.span)
+    # the span has whole minutes or is short, but the clock may begin within one
+    off = 0.0 if one.clock is None or one.span[1] - one.span[0] < 60.0 else one.clock.shows % 60.0
+    start, end = (instant(at - off, one.clock, dated=True) for at in one.span)
     day, _, _ = start.rpartition(" ")
     return f" between {start} and {end.removeprefix(f'{day} ' if day else '')}"
 

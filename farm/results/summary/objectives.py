@@ -28,6 +28,7 @@ from farm.units import format_roughly, parse_time
 
 STATISTICS = ("mean", "p50", "p90", "p95", "p99", "max")
 METRICS = ("waiting_time", "response_time", "stretch", "matrix_response_time")
+SHORT = {"wait": "waiting_time", "waiting": "waiting_time", "response": "response_time"}
 
 _TERM = re.compile(
     r"\s*([a-z0-9]+)\s*\(\s*(?:(\S+)\.)?([a-z_]+)\s*\)\s*(<=|<)\s*(\S.*?)\s*\Z", re.IGNORECASE
@@ -84,6 +85,7 @@ def _term(text: str, option: str) -> Term:
     if found is None:
         raise InputError(f"{option}: found {text.strip()!r}; {_GRAMMAR}")
     statistic, metric = found[1].lower(), found[3].lower()
+    metric = SHORT.get(metric, metric)
     if statistic not in STATISTICS:
         raise InputError(f"{option}: found statistic {statistic!r}; {_GRAMMAR}")
     if metric not in METRICS:

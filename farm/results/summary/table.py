@@ -48,7 +48,10 @@ def _pools(pools: Mapping[str, Part]) -> Listing:
 
 def _events(summary: Summary) -> list[tuple[str, object]]:
     saved = (("time saved", readable_span(summary.saved_time)),) if summary.saved_time else ()
-    cost = f"{readable_ratio(summary.cost)}, {readable_percent(summary.idle_share)} of it idle"
+    cost = (
+        f"{readable_ratio(summary.cost)} builder-hours at pool prices, "
+        f"{readable_percent(summary.idle_share)} of it idle"
+    )
     return [
         ("jobs", _jobs(summary)),
         ("makespan", readable_span(summary.makespan)),

@@ -245,6 +245,12 @@ def test_draining_reports_what_it_does_not_do(still: StillFarm):
     assert "allowed: arm, linux" in still.says("builders", "--pool", "windows", code=2)
 
 
+def test_a_list_of_no_jobs_is_a_sentence(still: StillFarm):
+    """Headings alone leave open whether something is wrong."""
+    assert still.says("jobs").startswith("no jobs are listed by --where state=live; ended ones")
+    assert still.says("jobs", "--json") == ""
+
+
 def test_settings_that_cannot_be_are_refused(still: StillFarm):
     """All keys are checked before anything is asked."""
     still.publish(provisioned=True, most=9, least=1)
@@ -255,6 +261,7 @@ def test_settings_that_cannot_be_are_refused(still: StillFarm):
         ("pools.linux.provisioner.max=-3",): "found '-3'; allowed: a whole number from 0 to",
         ("pools.linux.provisioner.max=12", "scheduling.policy=sfj"): "did you mean sjf?",
         ("pools.linux.slots=2",): "found the key 'pools.linux.slots'; allowed: pools.NAME.builders",
+        ("pools.linux.builder=2",): "'pools.linux.builder'; did you mean pools.linux.builders? a",
         ("scheduling.aging_factor=-1",): "allowed: a number from 0, below 1e9",
         ("scheduling.weights.ann=x",): "allowed: a number above 0",
         ("sjf",): "found 'sjf'; allowed: KEY=VALUE",

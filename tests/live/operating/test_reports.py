@@ -14,7 +14,7 @@ import pytest
 from farm.app.api import load_scenario
 from farm.app.jobs.scenario_submission import play
 from farm.assembly import make_rules
-from farm.core.commands import StartJob
+from farm.core.commands import EndJob, StartJob
 from farm.core.errors import InputError, ServerError
 from farm.core.events import (
     AlarmRang,
@@ -75,6 +75,19 @@ def test_a_scheduler_whose_reports_take_long_still_counts_as_running(
         real.at += 0.05
     gaps = [later - earlier for earlier, later in itertools.pairwise(written)]
     assert max(gaps) < longest
+
+
+@pytest.mark.live
+def test_cancelled_jobs_are_no_throughput(lead: Lead):
+    """Ten thousand that were cancelled at once were not served."""
+    leader = lead()
+    control = leader.control()
+    ends = [
+        EndJob(Job(id=name, service_time=1.0), outcome, 1, 0.0, 1.0)
+        for name, outcome in (("a", "succeeded"), ("b", "cancelled"), ("c", "failed"))
+    ]
+    control.observe(AlarmRang(1.0), ends)
+    assert control._status(leader.world.present(), 0.0).ended_last_minute == 2
 
 
 @pytest.mark.live
