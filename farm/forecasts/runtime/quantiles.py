@@ -224,6 +224,8 @@ class Spread(NamedTuple):
     time: float
     factors: Floats
     history: _History
+    #: of the history: the sort of jobs, or none
+    name: str
     estimate: float
     #: the estimate is made of past runs
     of_runs: bool
@@ -310,9 +312,9 @@ class RuntimeDistribution(RuntimeEstimator):
         ``lines``: other lines than by what has ended, by the identity of their histories.
         """
         of_all = self._of_all(job, builder)
-        history = self._kinds.get(sort_of(job))
+        history = self._kinds.get(name := sort_of(job))
         if history is None or len(history.ratios) < ENOUGH:
-            other = self._known if of_all is self._unknown else self._unknown
+            name, other = "", self._known if of_all is self._unknown else self._unknown
             enough = (one for one in (of_all, other) if len(one.ratios) >= ENOUGH)
             if (history := next(enough, None)) is None:
                 return None
@@ -320,7 +322,8 @@ class RuntimeDistribution(RuntimeEstimator):
         of_runs = of_all is self._known
         line = (lines and lines.get(id(history))) or history.line(of_runs=of_runs)
         time = line.time_of(estimate)
-        return Spread(time, line.factors, history, estimate, of_runs) if is_time(time) else None
+        found = Spread(time, line.factors, history, name, estimate, of_runs)
+        return found if is_time(time) else None
 
     def known_of(self, kind: str) -> int:
         """Return how many run times of a kind are remembered."""
