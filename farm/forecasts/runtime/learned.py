@@ -138,7 +138,7 @@ class Learned(RuntimeEstimator):
         for way, time, runs in found:
             share = self._share(job.kind, way)
             if share < min(best, BETTER_BETWEEN if way == BETWEEN else BETTER):
-                best, chosen = share, (time, Basis(way, runs))
+                best, chosen = share, (time, Basis(way, runs, way in {DECLARED, BETWEEN}))
         return chosen
 
     def _share(self, kind: str, way: str) -> float:

@@ -243,8 +243,8 @@ class RuntimeDistribution(RuntimeEstimator):
     It is a runtime estimator itself and replaces the one that it wraps. A draw is the run time of
     jobs with such an estimate, by a line through the logarithms of both, times an observed factor.
     A kind with fewer than ``ENOUGH`` attempts is drawn from those of all kinds whose estimates came
-    from past runs as this one's did, or did not: one is far better known than the other. If all of
-    them are too few, the estimate is taken as certain.
+    from past runs alone as this one's did, or did not: one is far better known than the other. If
+    all of them are too few, the estimate is taken as certain.
     """
 
     learns = True
@@ -287,7 +287,8 @@ class RuntimeDistribution(RuntimeEstimator):
                 history.add(ended.began_at, ended.ended_at, ratio, work)
 
     def _of_all(self, job: Job, builder: Builder | None) -> _History:
-        return self._known if self.estimator.basis(job, builder).samples else self._unknown
+        basis = self.estimator.basis(job, builder)
+        return self._known if basis.samples and not basis.declared else self._unknown
 
     def basis(self, job: Job, builder: Builder | None = None) -> Basis:
         """Return the basis of the wrapped estimate."""
