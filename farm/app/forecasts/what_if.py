@@ -20,6 +20,7 @@ from farm.live.operating.answers import FarmImage
 from farm.results.formatting import spoken_span
 from farm.scenario import Scenario, TwinErrors
 from farm.scenario.model import NOT_DISTINGUISHABLE
+from farm.sim.rollouts.draws import Floats
 from farm.sim.rollouts.rollout import Fork, rollouts
 from farm.sim.rollouts.wait_quantiles import Rollouts
 from farm.sim.world import Arrivals
@@ -58,6 +59,22 @@ class PlatformForecast(msgspec.Struct, frozen=True, omit_defaults=True):
     verdict: Literal["not distinguishable"] | None = None
 
 
+class Range(msgspec.Struct, frozen=True):
+    """What a number is in 8 of 10 rollouts, seconds."""
+
+    p10_s: float
+    p90_s: float
+
+    def __str__(self) -> str:
+        """Return it in words; less than nothing is less."""
+        ends = sorted((self.p10_s, self.p90_s), key=abs)
+        low, high = (spoken_span(abs(one)) for one in ends)
+        if self.p10_s * self.p90_s < 0:
+            less, more = (spoken_span(abs(one)) for one in (self.p10_s, self.p90_s))
+            return f"{less} less to {more} more"
+        return low if low == high else f"{low} to {high}"
+
+
 class WhatIf(msgspec.Struct, frozen=True, omit_defaults=True):
     """The waits of a farm's waiting jobs, now and with changes."""
 
@@ -72,6 +89,9 @@ class WhatIf(msgspec.Struct, frozen=True, omit_defaults=True):
     jobs: tuple[JobForecast, ...]
     #: of a farm's twin: its errors, mean and p95, shares
     twin: dict[str, float] | None = None
+    #: of all waiting jobs' mean wait as it is, and of its difference with the changes
+    mean_wait: Range | None = None
+    change: Range | None = None
 
     @property
     def answer(self) -> str:
@@ -96,13 +116,28 @@ class WhatIf(msgspec.Struct, frozen=True, omit_defaults=True):
         said = f"the {waiting} {'waits' if waiting.startswith('1 ') else 'wait'} "
         last = "the last of them most likely starts in "
         if len(both) == 1:
-            said += f"another {means[0]} on average; {last}{lasts[0]}"
+            said += f"another {means[0]} on average{_ranging(self.mean_wait)}; {last}{lasts[0]}"
         else:
             said = f"with {' '.join(self.changes)} {said}{means[1]} on average instead of "
-            said += f"{means[0]}; {last}{lasts[1]} instead of {lasts[0]}"
+            said += f"{means[0]}{_ranging(self.change, ' of difference')}; "
+            said += f"{last}{lasts[1]} instead of {lasts[0]}"
         hidden = all(one.verdict for one in self.platforms)
         said += f", which is {NOT_DISTINGUISHABLE}" if hidden else ""
         return f"{said}; {without}" if never else said
+
+
+def _ranging(span: Range | None, what: str = "") -> str:
+    """Return what to say of how uncertain a mean is; nothing of a certain one."""
+    if span is None or span.p90_s - span.p10_s < 1.0:
+        return ""
+    return f" ({span}{what} in 8 of 10 rollouts)"
+
+
+def _range(means: Floats) -> Range | None:
+    """Return that of a mean over the rollouts; None: some jobs never start."""
+    if not np.isfinite(means).all():
+        return None
+    return Range(*np.quantile(means, [0.1, 0.9], method="weibull").tolist())
 
 
 def _mean(counts: Sequence[int], waits: Sequence[Wait]) -> str:
@@ -170,8 +205,19 @@ def what_if(
         told.append(JobForecast(jobs[place], platform_of[jobs[place]], *found))
     errors = None if twin is None else twin.model_dump()
     arriving = _arriving(image, scenarios, arrivals)
+    means = [one.waits.mean(axis=1) for one in futures]
+    with np.errstate(invalid="ignore"):
+        change = _range(means[1] - means[0]) if changes else None
     return WhatIf(
-        futures[0].at, count, tuple(changes), arriving, tuple(platforms), tuple(told), errors
+        futures[0].at,
+        count,
+        tuple(changes),
+        arriving,
+        tuple(platforms),
+        tuple(told),
+        errors,
+        mean_wait=_range(means[0]),
+        change=change,
     )
 
 

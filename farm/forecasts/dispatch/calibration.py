@@ -110,7 +110,17 @@ class PlatformMemory(msgspec.Struct):
         since = min(asked_at for asked_at, *_ in self.errors)
         known = np.array([error for _, error, _ in self.errors])
         bounds = np.array([told.error(at) for told in going if told.at >= since])
-        return _quantiles(known, bounds, np.array(LEVELS) + self.shifts)
+        return _quantiles(known, bounds, self._as_of_waits(np.array(LEVELS) + self.shifts))
+
+    def _as_of_waits(self, levels: Floats) -> Floats:
+        """Return the levels among all errors that are these among one error of each wait.
+
+        Of n errors the i-th is the quantile i/(n + 1); but of jobs that wait together only one
+        counts (conformal prediction of two layers: Dunn, Wasserman and Ramdas, JASA 118, 2023).
+        """
+        count, waits = len(self.errors), max(2, min(self.spans, len(self.errors)))
+        wider = (waits + 1) / (waits - 1) * (count - 1) / (count + 1)
+        return 0.5 + (levels - 0.5) * wider
 
 
 class Calibration:

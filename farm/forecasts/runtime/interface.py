@@ -62,6 +62,8 @@ class Basis(msgspec.Struct, frozen=True):
 
     rung: str
     samples: int = 0
+    #: declared times tell as well which jobs are long
+    declared: bool = False
 
 
 def converted(state: JsonValues, key: str, kind: type[T]) -> T:

@@ -7,11 +7,15 @@ Feitelson 2007). The declared time is one more, and so is the declared time scal
 kind's came out. What each would have said when a job was submitted is held against what the job
 took (not what it would say when the job ends: by then others of the same burst are known). A
 kind's jobs get its own median until another way has had a mean error that is smaller by a fifth,
-lately and for long.
+lately and for long: with this kind, or with all kinds while this one has had few.
+
+The last way is between the kind's median and the scaled declared time, as far from either (in
+logarithms) as run times of all kinds were: both err, and not in the same way.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import statistics
 from collections.abc import Iterator
@@ -38,8 +42,8 @@ from farm.forecasts.runtime.interface import (
 KEPT_OF_KIND, KEPT = 200, 15
 #: estimates of a way that were held against runs before it may take the median's place
 TRIED = 20
-#: its mean error by then, as a share of the median's
-BETTER = 0.8
+#: its mean error by then, as a share of the median's; and that of the way between it and another
+BETTER, BETTER_BETWEEN = 0.8, 0.95
 #: by how much an older error counts less with each further one: lately, and for long
 FADES = (0.98, 0.995)
 QUARTER = 6 * 3600.0
@@ -48,6 +52,9 @@ LONGEST, TINY = 1e12, 1e-9
 
 KIND = "the kind's median"
 DECLARED = "declared time, as the kind's came out"
+BETWEEN = "between the kind's median and its declared times"
+#: whose errors are those of all kinds
+ALL = "\x1fall kinds"
 
 
 class Errors(msgspec.Struct):
@@ -84,6 +91,9 @@ class Learned(RuntimeEstimator):
         #: runs (seconds at speed 1) by group; of declared times: how many of them a run took
         self._runs: dict[str, list[float]] = {}
         self._errors: dict[str, dict[str, Errors]] = {}
+        #: of all kinds, faded: squares of the distances (logarithms) from the median to
+        #: ``DECLARED``, and their products with those to what a run took
+        self._distances = (0.0, 0.0)
         #: what each way said when a job was submitted
         self._said: dict[str, dict[str, float]] = {}
 
@@ -101,9 +111,17 @@ class Learned(RuntimeEstimator):
         work = elapsed * speed_of(builder)
         if outcome != "succeeded" or not is_time(work):
             return
-        errors = latest(self._errors, job.kind, {})
-        for way, found in said.items():
-            errors.setdefault(way, Errors()).add(min(abs(found - work), LONGEST))
+        for name in (job.kind, ALL):
+            errors = latest(self._errors, name, {})
+            for way, found in said.items():
+                errors.setdefault(way, Errors()).add(min(abs(found - work), LONGEST))
+        if KIND in said and DECLARED in said and min(said[KIND], said[DECLARED], work) > TINY:
+            distance = math.log(said[DECLARED] / said[KIND])
+            new = distance * distance, distance * math.log(work / said[KIND])
+            squares, products = (
+                FADES[-1] * a + b for a, b in zip(self._distances, new, strict=True)
+            )
+            self._distances = squares, products
         for way, group in _groups(job):
             _remember(self._runs, group, work, KEPT_OF_KIND if way == "the kind" else KEPT)
         if is_time(job.declared_time) and job.declared_time:
@@ -116,15 +134,24 @@ class Learned(RuntimeEstimator):
         median = next(((time, Basis(way, runs)) for way, time, runs in found if way == KIND), None)
         if median is None:
             return self._without_history(job)
-        errors = self._errors.get(job.kind, {})
-        usual, best, chosen = errors.get(KIND), BETTER, median
+        best, chosen = 1.0, median
         for way, time, runs in found:
-            its = errors.get(way)
-            if its is None or usual is None or its.tries < TRIED:
-                continue
-            if (share := its.over(usual)) < best:
-                best, chosen = share, (time, Basis(way, runs))
+            share = self._share(job.kind, way)
+            if share < min(best, BETTER_BETWEEN if way == BETWEEN else BETTER):
+                best, chosen = share, (time, Basis(way, runs, way in {DECLARED, BETWEEN}))
         return chosen
+
+    def _share(self, kind: str, way: str) -> float:
+        """Return the mean error of a way as a share of the median's: infinite, too few are known.
+
+        A young kind has the errors of all kinds.
+        """
+        for name in (kind, ALL):
+            errors = self._errors.get(name, {})
+            its, usual = errors.get(way), errors.get(KIND)
+            if its is not None and usual is not None and its.tries >= TRIED:
+                return its.over(usual)
+        return math.inf
 
     def _without_history(self, job: Job) -> tuple[float, Basis]:
         """Return the estimate for the first jobs of a kind."""
@@ -143,12 +170,22 @@ class Learned(RuntimeEstimator):
         if is_time(job.declared_time) and job.declared_time:
             yield "declared time", job.declared_time, 0
             if ratios := self._runs.get(_declared_group(job)):
-                yield DECLARED, job.declared_time * statistics.median(ratios), len(ratios)
+                declared = job.declared_time * statistics.median(ratios)
+                yield DECLARED, declared, len(ratios)
+                yield from self._between(job, declared)
+
+    def _between(self, job: Job, declared: float) -> Iterator[tuple[str, float, int]]:
+        """Yield where the run times of all kinds were, between their medians and ``DECLARED``."""
+        runs, (squares, products) = self._runs.get(f"kind {job.kind}"), self._distances
+        if runs and squares > 0 and (median := statistics.median(runs)) > TINY < declared:
+            share = min(max(products / squares, 0.0), 1.0)
+            yield BETWEEN, median ** (1 - share) * declared**share, len(runs)
 
     def dump(self) -> JsonValues:
         """Return runs and errors, those used last at the end."""
         errors = msgspec.to_builtins(self._errors)
-        return {"estimator": self.name, "runs": dict(self._runs), "errors": errors}
+        found: JsonValues = {"estimator": self.name, "runs": dict(self._runs), "errors": errors}
+        return found | {"distances": list(self._distances)}
 
     def load(self, state: JsonValues) -> None:
         """Restore runs and errors; StateError if the dump is invalid."""
@@ -156,6 +193,12 @@ class Learned(RuntimeEstimator):
         self._said.clear()
         runs = converted(state, "runs", dict[str, list[float]])
         self._errors = converted(state, "errors", dict[str, dict[str, Errors]])
+        squares, products = [
+            *filter(math.isfinite, converted(state, "distances", list[float])),
+            0.0,
+            0.0,
+        ][:2]
+        self._distances = squares, products
         self._runs = {name: [one for one in kept if is_time(one)] for name, kept in runs.items()}
 
 

@@ -224,6 +224,8 @@ class Spread(NamedTuple):
     time: float
     factors: Floats
     history: _History
+    #: of the history: the sort of jobs, or none
+    name: str
     estimate: float
     #: the estimate is made of past runs
     of_runs: bool
@@ -241,8 +243,8 @@ class RuntimeDistribution(RuntimeEstimator):
     It is a runtime estimator itself and replaces the one that it wraps. A draw is the run time of
     jobs with such an estimate, by a line through the logarithms of both, times an observed factor.
     A kind with fewer than ``ENOUGH`` attempts is drawn from those of all kinds whose estimates came
-    from past runs as this one's did, or did not: one is far better known than the other. If all of
-    them are too few, the estimate is taken as certain.
+    from past runs alone as this one's did, or did not: one is far better known than the other. If
+    all of them are too few, the estimate is taken as certain.
     """
 
     learns = True
@@ -285,7 +287,8 @@ class RuntimeDistribution(RuntimeEstimator):
                 history.add(ended.began_at, ended.ended_at, ratio, work)
 
     def _of_all(self, job: Job, builder: Builder | None) -> _History:
-        return self._known if self.estimator.basis(job, builder).samples else self._unknown
+        basis = self.estimator.basis(job, builder)
+        return self._known if basis.samples and not basis.declared else self._unknown
 
     def basis(self, job: Job, builder: Builder | None = None) -> Basis:
         """Return the basis of the wrapped estimate."""
@@ -310,9 +313,9 @@ class RuntimeDistribution(RuntimeEstimator):
         ``lines``: other lines than by what has ended, by the identity of their histories.
         """
         of_all = self._of_all(job, builder)
-        history = self._kinds.get(sort_of(job))
+        history = self._kinds.get(name := sort_of(job))
         if history is None or len(history.ratios) < ENOUGH:
-            other = self._known if of_all is self._unknown else self._unknown
+            name, other = "", self._known if of_all is self._unknown else self._unknown
             enough = (one for one in (of_all, other) if len(one.ratios) >= ENOUGH)
             if (history := next(enough, None)) is None:
                 return None
@@ -320,7 +323,8 @@ class RuntimeDistribution(RuntimeEstimator):
         of_runs = of_all is self._known
         line = (lines and lines.get(id(history))) or history.line(of_runs=of_runs)
         time = line.time_of(estimate)
-        return Spread(time, line.factors, history, estimate, of_runs) if is_time(time) else None
+        found = Spread(time, line.factors, history, name, estimate, of_runs)
+        return found if is_time(time) else None
 
     def known_of(self, kind: str) -> int:
         """Return how many run times of a kind are remembered."""

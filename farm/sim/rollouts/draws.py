@@ -28,7 +28,7 @@ from farm.forecasts.runtime.survival import TAIL, Survival
 
 Floats = NDArray[np.float64]
 
-#: minimum number of factors from which a rollout draws, if there are enough
+#: minimum number of factors from which a rollout draws, or half of them
 LEAST_STRETCH = 20
 
 
@@ -66,7 +66,9 @@ class RunTimes:
 
     Jobs of one period are alike: each rollout draws a kind's factors from one stretch of its
     history (a quarter of it, chosen by the rollout), so that a rollout may have good or bad times
-    as a whole. Drawn one by one from all of it, the errors of a long queue would cancel out.
+    as a whole. Drawn one by one from all of it, the errors of a long queue would cancel out. Of a
+    short history it is half, whose mean errs as that of the whole does; kinds that have one history
+    in common have its stretch in common.
 
     Args:
         learned: the distributions.
@@ -147,7 +149,7 @@ class RunTimes:
     def factors_of(self, kind: str, spread: Spread) -> Floats:
         """Return the factors of a kind that each rollout (row) draws from, in order of size."""
         ended = spread.factors
-        size = min(len(ended), max(LEAST_STRETCH, len(ended) // 4))
+        size = max(len(ended) // 4, min(LEAST_STRETCH, (len(ended) + 1) // 2))
         u = Uniforms(self._seed, "stretch", [kind]).of(range(self._count))[:, 0]
         begins = (u * len(ended)).astype(int)
         places = (begins[:, None] + np.arange(size)) % len(ended)
@@ -192,7 +194,7 @@ class ServiceTimes:
             found = run_times.spread(job)
             kind = None if found is None else sort_of(job)
             if found is not None and kind is not None and kind not in factors:
-                factors[kind] = run_times.factors_of(kind, found)
+                factors[kind] = run_times.factors_of(found.name, found)
             estimates.append(run_times.learned.estimate(job) if found is None else found.time)
             kinds.append(kind)
         self._estimates = np.array(estimates, np.float64)

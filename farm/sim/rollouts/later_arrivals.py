@@ -3,9 +3,10 @@
 Where jobs overtake others, or a provisioner goes by demand, waiting jobs depend on what is yet to
 come. What came lately comes again: submissions at the recent rate, each a copy of a recent one, so
 teams, platforms, kinds and sizes of matrices keep their shares. When that rate ends is not known.
-What has lasted for long will probably last longer, so it is taken to last for a share of farm time.
-Were it to last to the end, a job that others overtake would wait for days on a farm that is full
-for an hour, and queues are longest when arrivals are about to end.
+What has lasted for long will probably last longer: looked at at any time it lasts t seconds more
+with the probability age / (age + t) (Gott, Implications of the Copernican principle, Nature 363,
+1993). But most jobs wait when arrivals are about to end, and long: after the part x of its arrivals
+a busy farm has seen some x^4 of all waiting. So each rollout draws its end with the fourth power.
 """
 
 from __future__ import annotations
@@ -23,13 +24,15 @@ from farm.forecasts.dispatch.recent_arrivals import RecentArrivals
 from farm.sim.rollouts.draws import ServiceTimes
 from farm.workload.streams import stream
 
-#: how long a rate lasts: a share of farm time, but not less and not more than this (s)
-SHARE, SHORTEST, LONGEST = 1 / 6, 1200.0, 7200.0
+#: the power above, and the most that counts as the age of a rate (s): days have nights
+POWER, OLDEST = 4, 43_200.0
 
 
-def last_at(recent: RecentArrivals, at: float) -> float:
-    """Return until when jobs arrive as they did before this instant."""
-    return at + min(max(at * SHARE, min(recent.time, SHORTEST)), LONGEST)
+def last_at(recent: RecentArrivals, seed: int, number: int, at: float) -> float:
+    """Return until when jobs arrive in a rollout as they did before this instant."""
+    age = min(max(at, recent.time), OLDEST)
+    u = stream(seed, "end of arrivals", number).random()
+    return at + age * (math.pow(1.0 - u, -1.0 / POWER) - 1.0)
 
 
 def drawn(

@@ -296,7 +296,7 @@ class _Common:
     def _arrivals(self, number: int) -> Arrivals:
         if self._later is not None:
             later = drawn(self._later, self._later_times, self.seed, number, self.base.at)
-            until = last_at(self._later, self.base.at)
+            until = last_at(self._later, self.seed, number, self.base.at)
             return islice(takewhile(lambda one: one[0] <= until, later), MOST_LATER)
         if self.fork.load is None:
             return iter(())

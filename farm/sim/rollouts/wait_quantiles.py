@@ -30,8 +30,13 @@ class Rollouts(msgspec.Struct, frozen=True, eq=False, dict=True):
         return np.sort(self.waits, axis=0)
 
     def wait_quantile(self, p: float) -> Floats:
-        """Return, for each job, the p-quantile of its wait in seconds (type 7; may be infinite)."""
-        rank = (len(self._sorted) - 1) * p
+        """Return, for each job, the p-quantile of its wait in seconds (may be infinite).
+
+        Of n rollouts and the truth each is as likely to be the i-th, so the i-th of the rollouts is
+        the quantile i/(n + 1), as far as that goes (type 6: Hyndman and Fan, Sample quantiles in
+        statistical packages, 1996).
+        """
+        rank = min(max((len(self._sorted) + 1) * p - 1, 0.0), len(self._sorted) - 1)
         low = int(rank)
         high = min(low + 1, len(self._sorted) - 1)
         below, above = self._sorted[low], self._sorted[high]

@@ -228,8 +228,30 @@ def test_whatif_lets_jobs_arrive_as_lately_where_they_can_overtake(farm, monkeyp
     assert wait > 1.2 * alone
     assert told("--set", "scheduling.policy=fifo")[0] == "lately"  # as it is now
     assert "jobs arriving as lately" in farm("whatif", "image.json", "--rollouts", "2")[1]
+    # how much the rollouts differ is told, of the difference as well
+    fifo = ("whatif", "image.json", "--rollouts", "20", "--set", "scheduling.policy=fifo")
+    answer = json.loads(farm(*fifo, "--json").out)
+    now_s, then_s = (answer["platforms"][0][when]["mean_wait_s"] for when in ("now", "then"))
+    for name, mean in (("mean_wait", now_s), ("change", then_s - now_s)):
+        assert answer[name]["p10_s"] < mean < answer[name]["p90_s"]
+    assert " of difference in 8 of 10 rollouts); the last" in farm(*fifo).out.replace("\n", " ")
+    assert farm("whatif", "image.json").out.count("in 8 of 10 rollouts") == 1
     monkeypatch.setattr(what_if, "MOST_WITH_ARRIVALS", len(now.waiting) - 1)
     assert told() == ("none", alone)
+    assert "in 8 of 10" not in farm("whatif", "image.json").out  # all is known
+
+
+@pytest.mark.parametrize(
+    ("ends", "says"),
+    [
+        ((-720.0, -360.0), "6 min to 12 min"),
+        ((-60.0, 120.0), "60 s less to 2 min more"),
+        ((30.0, 30.2), "30 s"),
+    ],
+)
+def test_a_range_is_told_in_words(ends: tuple[float, float], says: str) -> None:
+    """Both directions where the sign is not certain."""
+    assert str(what_if.Range(*ends)) == says
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections import Counter
 
 import msgspec
@@ -11,7 +12,7 @@ from farm.app.runs.estimates import Estimating
 from farm.assembly import make_scheduler
 from farm.core.model import Job
 from farm.core.state.snapshot import snapshot_of
-from farm.forecasts.dispatch.recent_arrivals import ArrivalMemory
+from farm.forecasts.dispatch.recent_arrivals import ArrivalMemory, RecentArrivals
 from farm.forecasts.runtime.interface import EstimatorOptions
 from farm.forecasts.runtime.oracle import Oracle
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
@@ -20,7 +21,7 @@ from farm.results.estimate_scores import score
 from farm.results.log.reader import Entry
 from farm.scenario import parse_scenario
 from farm.sim.rollouts.draws import RunTimes, ServiceTimes
-from farm.sim.rollouts.later_arrivals import drawn
+from farm.sim.rollouts.later_arrivals import drawn, last_at
 from farm.sim.rollouts.rollout import rollouts
 from farm.sim.simulation import Simulation
 from farm.testing import small_scenario
@@ -163,6 +164,16 @@ def test_the_slow_method_is_bounded() -> None:
         lambda: fork, count=30, processes=1, events=1, jobs=[snapshot.waiting[0].job.id]
     )
     assert len(found.dispatch_at) == 10
+
+
+def test_the_end_of_arrivals_is_drawn() -> None:
+    """The older a rate, the longer it will last; but days have nights."""
+    recent = RecentArrivals((), 600.0)
+    ends = [[last_at(recent, 1, n, at) - at for n in range(2000)] for at in (0.0, 3600.0, 1e7)]
+    medians = [statistics.median(one) for one in ends]
+    expected = [age * (2**0.25 - 1) for age in (600.0, 3600.0, 43_200.0)]
+    assert medians == pytest.approx(expected, rel=0.1)
+    assert statistics.fmean(ends[1]) == pytest.approx(1200.0, rel=0.1)
 
 
 def test_what_came_lately_comes_again() -> None:

@@ -273,13 +273,22 @@ def test_further_arrivals_delay_the_jobs_that_they_overtake() -> None:
 
 
 def test_quantiles_and_means_of_waits() -> None:
-    """Type 7 over the rollouts, infinite where that many rollouts never dispatch."""
+    """Infinite where that many rollouts never dispatch."""
     waits = np.array([[0.0, 1.0], [10.0, math.inf], [20.0, math.inf]])
     found = Rollouts(5.0, ("a", "b"), waits + 5.0)
     assert found.wait_quantile(0.5).tolist() == [10.0, math.inf]
     assert found.wait_quantile(0.0).tolist() == [0.0, 1.0]
-    assert found.wait_quantile(0.9).tolist() == [18.0, math.inf]
+    assert found.wait_quantile(0.625).tolist() == [15.0, math.inf]
+    assert found.wait_quantile(0.9).tolist() == [20.0, math.inf]
     assert found.mean_wait.tolist() == [10.0, math.inf]
+
+
+def test_a_truth_that_is_like_the_rollouts_is_between_p10_and_p90_in_80_percent() -> None:
+    """However few the rollouts, from nine on."""
+    waits = np.random.default_rng(1).exponential(60.0, (10, 20_000))
+    truth, found = waits[0], Rollouts(0.0, (), waits[1:])
+    within = (found.wait_quantile(0.1) <= truth) & (truth <= found.wait_quantile(0.9))
+    assert within.mean() == pytest.approx(0.8, abs=0.01)
 
 
 def test_every_job_has_its_own_random_numbers() -> None:
