@@ -95,7 +95,9 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
             else:
                 pool[key] = value
         if self.planned_at is not None:
-            options["first_plan"] = self.planned_at + begins // self.period * self.period
+            # rounded here, as no plan is at 0
+            at = round(self.planned_at, DIGITS) or self.period
+            options["first_plan"] = at + begins // self.period * self.period
         if self.algorithm != "fixed":
             pool["provisioner"] = {"algorithm": self.algorithm, **options}
         return {name: readable(value) for name, value in pool.items()}
