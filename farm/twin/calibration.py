@@ -58,22 +58,18 @@ class Fit(msgspec.Struct, frozen=True):
 
 
 class Search:
-    """Plays candidates, and counts how many; after ``most`` of them it ends soon."""
+    """Plays candidates, and counts how many; once it ``is_late``, it ends with the best so far."""
 
-    def __init__(self, play: Play, recorded: Floats, most: int) -> None:
-        self._play, self._recorded = play, recorded
-        self.most = most
+    def __init__(self, play: Play, recorded: Floats, is_late: Callable[[], bool]) -> None:
+        self._play, self._recorded, self._is_late = play, recorded, is_late
+        self.is_over = False
         self.played = 0
-
-    @property
-    def is_over(self) -> bool:
-        """Whether as many were played as there may be."""
-        return self.played >= self.most
 
     def fit(self, candidate: Candidate) -> Fit:
         """Return how a candidate waits."""
         self.played += 1
         waits = self._play(candidate)
+        self.is_over = self._is_late()
         error = float(np.abs(waits[: len(self._recorded)] - self._recorded).mean())
         # a job that never started has no wait: nothing is worse
         return Fit(candidate, np.inf if np.isnan(error) else error, waits)
@@ -124,8 +120,6 @@ class Search:
         ways: list[tuple[float, Callable[[Candidate], Iterator[Candidate]]]] = [(NEAR, fewer)]
         ways += [(FLAT, partial(rounded, name=name)) for name in CHOSEN]
         for flat, simpler in ways:
-            if self.is_over:
-                break
             most = max(flat * mean, fit.error * (1 + LEEWAY))
             tried = (self.fit(one) for one in simpler(fit.candidate))
             fit = next((one for one in islice(tried, ROUNDED) if one.error <= most), fit)
@@ -136,7 +130,7 @@ class Search:
         for _ in range(CHANGES):
             if self.is_over:
                 break
-            fits = [self.fit(one) for one in rarely_changed(fit.candidate)]
+            fits = self._fits(rarely_changed(fit.candidate))
             best = min(fits, key=lambda one: one.error, default=fit)
             if best.error > (1 - UNUSUAL) * fit.error:
                 break
@@ -146,9 +140,16 @@ class Search:
     def _first_fits(self, candidates: Iterable[Candidate]) -> Iterator[Fit]:
         """Play candidates, and no further ones where a number that is given explains all."""
         enough = EXACT * float(self._recorded.mean())
+        for fit in self._fits(candidates):
+            yield fit
+            if fit.candidate.algorithm in ("fixed", "manual") and fit.error <= enough:
+                return
+
+    def _fits(self, candidates: Iterable[Candidate]) -> Iterator[Fit]:
+        """Play candidates, the first one in any case, until it is late."""
         for one in candidates:
-            yield (fit := self.fit(one))
-            if one.algorithm in ("fixed", "manual") and fit.error <= enough:
+            yield self.fit(one)
+            if self.is_over:
                 return
 
     def _drawn(self, fits: Sequence[Fit], spread: float) -> list[Fit]:
@@ -159,6 +160,8 @@ class Search:
             return elite
         rng = np.random.default_rng(self.played)
         for parent in rng.integers(len(elite), size=DRAWN).tolist():
+            if self.is_over:
+                break
             names = list(elite[parent].candidate.free)
             others = [one.candidate.free for one in elite[:ELITE]]
             rows = [[one[name] for name in names] for one in others if list(one) == names]

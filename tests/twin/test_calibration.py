@@ -6,7 +6,7 @@ import numpy as np
 
 from farm.results.table.columns import Floats
 from farm.twin.calibration import Search
-from farm.twin.candidates import Candidate
+from farm.twin.candidates import DIGITS, Candidate
 
 RECORDED = np.full(10, 100.0)
 
@@ -19,6 +19,21 @@ def play(candidate: Candidate) -> Floats:
 def test_the_fewest_runners_kept_and_a_round_time_near_the_one_found():
     """Three kept for none, or 600 s for one of 500, are no rounder: they are other farms."""
     one = Candidate(algorithm="taskcluster", options={"min": 3}, free={"idle_timeout": 510.0})
-    [best] = Search(play, RECORDED, 1000).best([one])
+    [best] = Search(play, RECORDED, lambda: False).best([one])
     assert best.candidate.options == {"min": 0}
     assert best.candidate.free["idle_timeout"] == 540.0
+
+
+def test_what_is_late_ends_with_the_best_so_far():
+    """The first candidate is played in any case; then rounder ones, which are few."""
+    others = [Candidate(algorithm="taskcluster", free={"idle_timeout": 100.0 * n}) for n in (1, 2)]
+    search = Search(play, RECORDED, lambda: search.played >= 1)
+    [best] = search.best(others)
+    assert search.is_over
+    assert best.candidate.free["idle_timeout"] < 200.0
+
+
+def test_a_first_plan_is_never_at_zero():
+    """One that rounds to it, as the first arrival is at 0, is a period later."""
+    one = Candidate(algorithm="jenkins", first_plan=0.1**DIGITS / 3, period=10.0)
+    assert one.document()["provisioner"]["first_plan"] == 10.0
