@@ -32,8 +32,9 @@ SURVIVORS, WORSE = (9, 4, 3, 2, 2, 2, 2, 2), 4.0
 to which they are, from the second on."""
 MOST_SEARCHED = DRAWN * sum(SURVIVORS)
 """Plays of a search after those of the candidates as they are, about."""
-EXACT = 0.005
-"""Error per job, as a share of the mean wait, with which a given number of runners is enough."""
+EXACT, ANEW = 0.005, 3
+"""Error per job, as a share of the mean wait, with which a given number of runners is enough, and
+up to which it is searched anew, how often at most: what is found near one point is chance."""
 NO_BETTER = 0.5
 """Share of a constant's error from which a candidate explains no waits of ephemeral runners."""
 ALIKE = 1.25
@@ -91,13 +92,25 @@ class Search:
         return found
 
     def _best(self, candidates: Iterable[Candidate]) -> list[Fit]:
-        """Return the same of some.
+        """Return the same of some, drawn anew for the best two until one is ``EXACT`` enough."""
+        mean = float(self._recorded.mean())
+        near = NEAR * mean
+        first = _by_algorithm(self._first_fits(candidates))
+        best = self._searched(list(first.values()), near)
+        for _ in range(ANEW):
+            if best[0].error <= EXACT * mean or self.is_over:
+                break
+            again = [first[one.candidate.algorithm] for one in best[:2]]
+            found = _by_algorithm([*best, *self._searched(again, near)])
+            best = [some[0] for some in found.values()]
+        return [self._rounded(best[0]), *best[1:]]
+
+    def _searched(self, known: list[list[Fit]], near: float) -> list[Fit]:
+        """Return the best of each algorithm, the best algorithm first.
 
         Of each others are drawn, and of the ``SURVIVORS`` ever closer to the best known ones, until
-        one is ``NEAR`` enough.
+        one is ``near`` enough.
         """
-        near = NEAR * float(self._recorded.mean())
-        known = list(_by_algorithm(self._first_fits(candidates)).values())
         for spread, count in zip(SPREADS, SURVIVORS, strict=True):
             if known[0][0].error <= near or self.is_over:
                 break
@@ -111,8 +124,7 @@ class Search:
         for place in range(min(CHANGED, len(best))):
             if best[0].error > near:
                 best[place] = self._changed(best[place])
-        first, *others = sorted(best, key=lambda one: one.error)
-        return [self._rounded(first), *others]
+        return sorted(best, key=lambda one: one.error)
 
     def _rounded(self, fit: Fit) -> Fit:
         """Return the fit with fewer runners kept and round times where they explain as much."""

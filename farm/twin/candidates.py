@@ -54,7 +54,7 @@ OBJECTIVES = (60.0, 200.0, 600.0)
 """Seconds."""
 ROOM, IDLE_TIMES = (1, 2, 4), (60.0, 300.0, 900.0)
 """Jobs for which there may be idle room, and how long idle runners may stay for none (s)."""
-LISTED = 5.0
+LISTED = (1, 2, 3, 5, 10)
 """Waiting jobs for a runner, where running ones do not count."""
 WINDOWS = (1200.0, 3600.0, 14400.0)
 """Seconds of demand that may be remembered."""
@@ -234,7 +234,8 @@ def _sized(shape: Shape) -> Iterator[tuple[str, Document, dict[str, float]]]:
             yield "target-wait", limits, {**leaving, ".objective": objective}
         counted = {**limits, "length": "waiting+running", "list_length": shape.slots}
         yield "keda", counted, {}
-        yield "keda", limits, {".list_length": LISTED}
+        for length in LISTED:
+            yield "keda", {**limits, "list_length": length}, {}
         yield "gitlab", limits, {}
         for time in IDLE_TIMES:
             yield "gitlab", limits, {".idle_time": time}
