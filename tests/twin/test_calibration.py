@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from farm.results.table.columns import Floats
-from farm.twin.calibration import Search
+from farm.twin.calibration import ANEW, DRAWN, SPREADS, Search
 from farm.twin.candidates import DIGITS, Candidate
 
 RECORDED = np.full(10, 100.0)
@@ -37,3 +38,11 @@ def test_a_first_plan_is_never_at_zero():
     """One that rounds to it, as the first arrival is at 0, is a period later."""
     one = Candidate(algorithm="jenkins", first_plan=0.1**DIGITS / 3, period=10.0)
     assert one.document()["provisioner"]["first_plan"] == 10.0
+
+
+@pytest.mark.parametrize(("off", "rounds"), [(0.1, 1 + ANEW), (0.004, 1)])
+def test_what_is_not_exact_is_searched_anew(off, rounds):
+    """From the first points, with other draws: one search may end at a wrong place."""
+    search = Search(lambda _: (1 + off) * RECORDED, RECORDED, lambda: False)
+    search.best([Candidate(algorithm="arc", free={"boot_time": 60.0})])
+    assert search.played == 1 + rounds * DRAWN * len(SPREADS)
