@@ -51,11 +51,10 @@ share of the mean wait up to which no error matters."""
 
 
 class Fit(msgspec.Struct, frozen=True):
-    """A candidate that was played: the mean absolute error of its waits, and the waits (s)."""
+    """A candidate that was played, and the mean absolute error of its waits (s)."""
 
     candidate: Candidate
     error: float
-    waits: Floats
 
 
 class Search:
@@ -73,7 +72,7 @@ class Search:
         self.is_over = self._is_late()
         error = float(np.abs(waits[: len(self._recorded)] - self._recorded).mean())
         # a job that never started has no wait: nothing is worse
-        return Fit(candidate, np.inf if np.isnan(error) else error, waits)
+        return Fit(candidate, np.inf if np.isnan(error) else error)
 
     def best(self, candidates: Sequence[Candidate]) -> list[Fit]:
         """Return the best of each algorithm, best first; of equal ones the one that came first.

@@ -24,8 +24,6 @@ ENOUGH = 10
 """Runners whose age at their first start is known, from which that is the boot time."""
 ALIKE = 4
 """Runners that came as long after a first job had to wait, from which that is the boot time."""
-COLD = 3
-"""Jobs that found no runner when no other ran, from which none is always kept."""
 MOSTLY, RARELY = 0.25, 0.3
 """Share of the provisioning delays that are alike, from which these are the usual ones, and what
 share of their number there is just before them, at most."""
@@ -223,8 +221,6 @@ def _sized(shape: Shape) -> Iterator[tuple[str, Document, dict[str, float]]]:
         for fewest in WARM:
             yield "arc", {"min": fewest}, {}
     kept = {0, 1} if shape.ephemeral else {0, 1, min(shape.stayed, shape.runners)}
-    if shape.cold_starts >= COLD and not shape.ephemeral:
-        kept = {0}
     for fewest in sorted(kept):
         limits = {"min": fewest}
         outlived, _ = shape.idle_times.bounds(fewest)
