@@ -35,7 +35,7 @@ def verdict_of(found: Check | None, flags: Sequence[Flag], *, chaotic: bool) -> 
         f"{readable_span(found.error_per_job.value)} off per job"
     )
     if found.recorded_mean:
-        says += f" ({readable_percent(found.share_per_job)} of the mean)"
+        says += f", {readable_percent(found.share_per_job)} of the mean"
     if (draws := found.drawn_mean) is not None:
         low, high = readable_span(draws.low), readable_span(draws.high)
         says += f" ({low} to {high} on average in {LOSSES} draws of the losses)"

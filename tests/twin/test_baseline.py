@@ -78,4 +78,4 @@ def test_jobs_that_wait_as_long_only_on_average(waits, off, chaotic, believable,
     told = verdict_of(found, [], chaotic=chaotic)
     assert told[0] == believable
     assert told[1].startswith(says)
-    assert f" off per job ({100 * off:.1f} % of the mean)" in told[1]
+    assert f" off per job, {100 * off:.1f} % of the mean" in told[1]
