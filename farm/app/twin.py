@@ -30,7 +30,7 @@ from farm.scenario.workload import TraceOptions
 from farm.sim.fast.kernel import native
 from farm.sim.one_load import OneLoad
 from farm.twin.baseline import Check, HourCheck, by_hour, check, check_of_draws
-from farm.twin.calibration import EXACT, MOST_SEARCHED, Fit, Search, explains_no_more
+from farm.twin.calibration import ANEW, EXACT, MOST_SEARCHED, Fit, Search, explains_no_more
 from farm.twin.candidates import Candidate, candidates_of, delayed
 from farm.twin.flags import OVERTAKEN, Flag, flags_of, hidden_order, overtaking
 from farm.twin.orders import Order, as_recorded, order_seen, weights_alike
@@ -350,12 +350,9 @@ def _calibrated(
         return player.play(candidate, played)
 
     search = Search(play, recorded, lambda: process_time() >= until)
-    fits = search.best(_in_order(candidates, scheduling))
-    if (
-        "fair_share" in order
-        and fits[0].error > EXACT * float(recorded.mean())
-        and not search.is_over
-    ):
+    is_shared = "fair_share" in order
+    fits = search.best(_in_order(candidates, scheduling), 0 if is_shared else ANEW)
+    if is_shared and fits[0].error > EXACT * float(recorded.mean()) and not search.is_over:
         # that of the starts does not tell which of the free runners a team takes
         fits = min(fits, search.best(_in_order(candidates, order)), key=lambda some: some[0].error)
     if shape.delays and explains_no_more(fits[0], recorded):

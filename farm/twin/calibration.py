@@ -74,30 +74,33 @@ class Search:
         # a job that never started has no wait: nothing is worse
         return Fit(candidate, np.inf if np.isnan(error) else error)
 
-    def best(self, candidates: Sequence[Candidate]) -> list[Fit]:
+    def best(self, candidates: Sequence[Candidate], anew: int = ANEW) -> list[Fit]:
         """Return the best of each algorithm, best first; of equal ones the one that came first.
 
-        Those that plan at another pace than by themselves are searched only where the others leave
-        waits unexplained, and must explain clearly more.
+        Until one is ``EXACT`` enough it is searched ``anew``, that often at most. Those that plan at
+        another pace than by themselves are searched only where the others leave waits unexplained,
+        and must explain clearly more.
         """
         usual = [one for one in candidates if one.usual] or candidates
-        found = self._best(usual)
         most = UNEXPLAINED * float(self._recorded.mean())
-        if len(usual) < len(candidates) and found[0].error > most and not self.is_over:
-            others = self._best([one for one in candidates if not one.usual])
+        if len(usual) == len(candidates):
+            return self._best(usual, anew, np.inf)
+        found = self._best(usual, anew, most)
+        if found[0].error > most and not self.is_over:
+            others = self._best([one for one in candidates if not one.usual], anew, np.inf)
             least = found[0].error / ALIKE
             clear = [one for one in others if one.error < least]
             found = [*clear, *found, *others[len(clear) :]]
         return found
 
-    def _best(self, candidates: Iterable[Candidate]) -> list[Fit]:
-        """Return the same of some, drawn anew for the best two until one is ``EXACT`` enough."""
+    def _best(self, candidates: Iterable[Candidate], anew: int, most: float) -> list[Fit]:
+        """Return the same of some, the best two drawn anew if they err by no more than ``most``."""
         mean = float(self._recorded.mean())
         near = NEAR * mean
         first = _by_algorithm(self._first_fits(candidates))
         best = self._searched(list(first.values()), near)
-        for _ in range(ANEW):
-            if best[0].error <= EXACT * mean or self.is_over:
+        for _ in range(anew):
+            if not EXACT * mean < best[0].error <= most or self.is_over:
                 break
             again = [first[one.candidate.algorithm] for one in best[:2]]
             found = _by_algorithm([*best, *self._searched(again, near)])
