@@ -77,9 +77,9 @@ class Search:
     def best(self, candidates: Sequence[Candidate], anew: int = ANEW) -> list[Fit]:
         """Return the best of each algorithm, best first; of equal ones the one that came first.
 
-        Until one is ``EXACT`` enough it is searched ``anew``, that often at most. Those that plan at
-        another pace than by themselves are searched only where the others leave waits unexplained,
-        and must explain clearly more.
+        Until one is ``EXACT`` enough it is searched ``anew``, that often at most. Those that plan
+        at another pace than by themselves are searched only where the others leave waits
+        unexplained, and must explain clearly more.
         """
         usual = [one for one in candidates if one.usual] or candidates
         most = UNEXPLAINED * float(self._recorded.mean())
