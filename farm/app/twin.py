@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from time import process_time
 from typing import Any, NamedTuple
 
 import msgspec
@@ -29,7 +30,7 @@ from farm.scenario.workload import TraceOptions
 from farm.sim.fast.kernel import native
 from farm.sim.one_load import OneLoad
 from farm.twin.baseline import Check, HourCheck, by_hour, check, check_of_draws
-from farm.twin.calibration import EXACT, MOST_SEARCHED, Fit, Search, explains_no_more
+from farm.twin.calibration import ANEW, EXACT, MOST_SEARCHED, Fit, Search, explains_no_more
 from farm.twin.candidates import Candidate, candidates_of, delayed
 from farm.twin.flags import OVERTAKEN, Flag, flags_of, hidden_order, overtaking
 from farm.twin.orders import Order, as_recorded, order_seen, weights_alike
@@ -46,7 +47,7 @@ from farm.twin.scenario_text import (
 )
 from farm.twin.timetable import seconds_of_week, start_of
 from farm.twin.triangle import Triangle, triangle
-from farm.twin.verdict import ENOUGH, LOSSES, verdict_of
+from farm.twin.verdict import ENOUGH, LOSSES, ON_AVERAGE, verdict_of
 from farm.units import many
 from farm.workload.build import jobs_of_records
 from provisioner.from_scenario import algorithms_of
@@ -64,17 +65,9 @@ MOST_RETRIES = 100
 """Retries of a job in a twin with losses."""
 MOST_CALIBRATED = 10_000
 """Jobs of the first half that are played to find a candidate."""
-MOST_SIMULATED = 14_000 * 3600.0
-"""Farm time that is simulated to find such a pool's candidate, seconds: some two minutes."""
-MOST_PLAYED, MOST_BY_REFERENCE = 10**12, 2_000_000
-"""Jobs played to find the candidates of all pools, if each counts in every play; without the
-compiled kernel."""
-LEAST_PLAYS = 150
-"""Plays for which a pool's share of these must do."""
-LESS_FAR = (
-    f"searched less far: without the compiled kernel no more than {MOST_BY_REFERENCE:,} jobs are "
-    "played to find a twin (in a clone: make kernel)"
-)
+MOST_TIME = 60.0
+"""Seconds of a processor that are spent to find the candidates of all pools, at most."""
+WITHOUT_KERNEL = ", without the compiled kernel, which is faster (in a clone: make kernel)"
 
 
 class PoolTwin(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
@@ -96,6 +89,8 @@ class PoolTwin(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     #: candidates that were played
     played: int
     believable: bool
+    #: believable job by job, too, and not only on average
+    job_by_job: bool
     #: in one sentence, why or why not
     verdict: str
 
@@ -123,11 +118,13 @@ class Twin(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
             return (
                 f"this farm waits as yours did but for {', '.join(doubtful)}: do not believe these"
             )
-        recorded, simulated = _mean_waits(self.pools)
+        recorded, simulated, apart = _mean_waits(self.pools)
         error = readable_percent(simulated / recorded - 1, signed=True) if recorded else "none"
+        by_job = f", {readable_percent(apart / recorded)} per job" if recorded else ""
+        as_yours = "" if all(one.job_by_job for one in self.pools) else f" {ON_AVERAGE}"
         return (
-            f"this farm waits as yours did: mean {readable_span(simulated)} where "
-            f"{readable_span(recorded)} was recorded (error {error})"
+            f"this farm waits as yours did{as_yours}: mean {readable_span(simulated)} where "
+            f"{readable_span(recorded)} was recorded (error {error}{by_job})"
         )
 
 
@@ -143,13 +140,13 @@ def twin_of(bundle: Bundle, path: str, tell: Tell = lambda *_: None) -> Twin:
         )
     _refuse_what_carries_no_twin([load for _, load in found], bundle.manifest.resolution_time)
     fitted = []
-    most = MOST_PLAYED if native.is_there() else MOST_BY_REFERENCE
     jobs = sum(len(load.attempts) for _, load in found)
-    order, done = order_of(found), 0
+    order, done, began = order_of(found), 0, process_time()
     for name, (shape, load) in zip(pool_names([one for one, _ in found]), found, strict=True):
-        size = len(load.attempts)
+        size, now = len(load.attempts), process_time()
+        until = now + max(0.0, began + MOST_TIME - now) * size / (jobs - done)
         part = partial(_tell, tell, f"pool {name} of {many(size, 'job')}", done / jobs, size / jobs)
-        fitted.append(_fitted(name, shape, load, order, most * size // jobs, part))
+        fitted.append(_fitted(name, shape, load, order, until, part))
         done += size
     # as the trace has it
     ran = [one for one in bundle.attempts if one.ran is not None]
@@ -179,7 +176,7 @@ def twin_of(bundle: Bundle, path: str, tell: Tell = lambda *_: None) -> Twin:
     remarks += [*(f"{one.name}: {one.verdict}" for one in pools), *alike]
     text = write(remarks=remarks, errors=_errors(pools))
     told = {
-        LESS_FAR: any(one.less_far for one in fitted),
+        _less_far(): any(one.less_far for one in fitted),
         ONE_POOL: any(one.platforms == ("",) and one.ever > 1 for one, _ in found),
     }
     shown = [*alike, *(remark for remark, so in told.items() if so)]
@@ -200,26 +197,34 @@ def order_of(pools: Sequence[tuple[Shape, Load]]) -> Order:
     return {}
 
 
+def _less_far() -> str:
+    why = "" if native.is_there() else WITHOUT_KERNEL
+    spent = readable_span(MOST_TIME)
+    return f"searched less far: the best of what was tried in {spent} of a processor{why}"
+
+
 def _tell(tell: Tell, what: str, before: float, of: float, share: float) -> None:
     tell(what, before + of * share)
 
 
-def _errors(pools: Sequence[PoolTwin]) -> tuple[float, float] | None:
-    """Return the errors of the mean wait of all jobs checked, and of the worst pool's p95."""
-    recorded, simulated = _mean_waits(pools)
+def _errors(pools: Sequence[PoolTwin]) -> dict[str, float] | None:
+    """Return the errors of all jobs checked as scenarios have them; p95: of the worst pool."""
+    recorded, simulated, apart = _mean_waits(pools)
     if not recorded:
         return None
     checks = [one.check for one in pools if one.check is not None]
     loaded = [one.p95_error.value for one in checks if one.loaded]
-    return simulated / recorded - 1, max(loaded, key=abs, default=0.0)
+    p95 = max(loaded, key=abs, default=0.0)
+    return {"mean": simulated / recorded - 1, "p95": p95, "per_job": apart / recorded}
 
 
-def _mean_waits(pools: Sequence[PoolTwin]) -> tuple[float, float]:
-    """Return the mean wait of all jobs checked, as recorded and as simulated (s)."""
+def _mean_waits(pools: Sequence[PoolTwin]) -> list[float]:
+    """Return the mean wait of all jobs checked, recorded and simulated, and the error per job."""
     checks = [one.check for one in pools if one.check is not None]
-    jobs = max(1, sum(one.jobs for one in checks))
-    recorded = sum(one.recorded_mean * one.jobs for one in checks)
-    return recorded / jobs, sum(one.simulated_mean * one.jobs for one in checks) / jobs
+    rows = [(one.recorded_mean, one.simulated_mean, one.error_per_job.value) for one in checks]
+    jobs = np.array([one.jobs for one in checks])
+    found: list[float] = (jobs @ np.reshape(rows, (-1, 3)) / max(1, jobs.sum())).tolist()
+    return found
 
 
 def _refuse_what_carries_no_twin(loads: Sequence[Load], resolution: float) -> None:
@@ -252,29 +257,25 @@ class _Fitted(NamedTuple):
 
 
 def _fitted(
-    name: str, shape: Shape, load: Load, order: Order, most: int, told: Callable[[float], None]
+    name: str, shape: Shape, load: Load, order: Order, until: float, told: Callable[[float], None]
 ) -> _Fitted:
     middle = _middle(load.arrived)
     flags = list(flags_of(shape, load))
     half = middle if middle >= ENOUGH else len(load.waited)
-    few = max(2 * ENOUGH, most // LEAST_PLAYS)
-    played = slice(0, min(half, MOST_CALIBRATED, few))
-    most //= played.stop
+    played = slice(0, min(half, MOST_CALIBRATED))
     if any(one.first_plan is not None for one in candidates_of(shape)):
-        played = telling(load, half, min(few, MOST_CALIBRATED))
-        span = load.arrived[played.stop - 1] - load.arrived[played.start]
-        most = min(most, round(MOST_SIMULATED / max(span, 1.0)))
+        played = telling(load, half, MOST_CALIBRATED)
+    # no pool of slots explains it: the first one shows by how much
     is_hopeless = any(one.kind == "several slots" for one in flags)
-    if is_hopeless:  # no pool of slots explains it: the first one shows by how much
-        most = 1
-    fits, search, hidden = _calibrated(shape, load, order, played, most, told)
+    until = 0.0 if is_hopeless else until
+    fits, search, hidden = _calibrated(shape, load, order, played, until, told)
     candidate = fits[0].candidate
     if candidate.algorithm == "manual":
         # runners that come and go seem idle while they are away
         flags = [one for one in flags if one.kind not in ("idle runners", "never saturated")]
     if hidden is not None and not {one.kind for one in flags} & EXPLAINED:
         flags.append(hidden)
-    less_far = not is_hopeless and (search.is_over or few < min(half, MOST_CALIBRATED))
+    less_far = search.is_over and not is_hopeless
     evidence = [
         *evidence_of(shape, candidate, f" (best of {search.played} tried)"),
         *search.evidence(fits),
@@ -299,7 +300,8 @@ def _checked(one: _Fitted, document: dict[str, object], order: Order, written: W
         at = load.begins + shape.clock.ahead + load.arrived[middle:]
         hours = by_hour(at, load.waited[middle:], waits[middle:])
         sides = triangle(load, waits, lambda jobs, seed: player.play_others(candidate, jobs, seed))
-    believable, verdict = verdict_of(found, one.flags)
+    chaotic = candidate.algorithm not in ("fixed", "manual") or bool(order)
+    believable, verdict = verdict_of(found, one.flags, chaotic=chaotic)
     return PoolTwin(
         name=one.name,
         platforms=shape.platforms,
@@ -314,6 +316,7 @@ def _checked(one: _Fitted, document: dict[str, object], order: Order, written: W
         triangle=sides,
         played=one.played,
         believable=believable,
+        job_by_job=believable and found is not None and found.job_by_job,
         verdict=verdict,
     )
 
@@ -325,11 +328,12 @@ def _middle(arrived: Floats) -> int:
 
 
 def _calibrated(
-    shape: Shape, load: Load, order: Order, part: slice, most: int, told: Callable[[float], None]
+    shape: Shape, load: Load, order: Order, part: slice, until: float, told: Callable[[float], None]
 ) -> tuple[list[Fit], Search, Flag | None]:
     """Return the candidate that waits as this part of the jobs did, then other algorithms' best.
 
-    The flag is there if jobs were started in another ``order`` than shows. ``most``: plays.
+    The flag is there if jobs were started in another ``order`` than shows. ``until``: when the
+    search ends, processor time (s).
     """
     overtaken = overtaking(load, shape)
     in_order = shape.hosted or overtaken < OVERTAKEN
@@ -339,19 +343,16 @@ def _calibrated(
     player = Player(shape, load)
     # in a wrong order no number fits
     scheduling = as_recorded(order) if order or not in_order else {}
-    candidates = list(islice(candidates_of(shape), max(1, most)))
+    candidates = list(candidates_of(shape))
 
     def play(candidate: Candidate) -> Floats:
-        told(min(1.0, search.played / max(1, min(most, len(candidates) + MOST_SEARCHED))))
+        told(min(1.0, search.played / (len(candidates) + MOST_SEARCHED)))
         return player.play(candidate, played)
 
-    search = Search(play, recorded, most)
-    fits = search.best(_in_order(candidates, scheduling))
-    if (
-        "fair_share" in order
-        and fits[0].error > EXACT * float(recorded.mean())
-        and not search.is_over
-    ):
+    search = Search(play, recorded, lambda: process_time() >= until)
+    is_shared = "fair_share" in order
+    fits = search.best(_in_order(candidates, scheduling), 0 if is_shared else ANEW)
+    if is_shared and fits[0].error > EXACT * float(recorded.mean()) and not search.is_over:
         # that of the starts does not tell which of the free runners a team takes
         fits = min(fits, search.best(_in_order(candidates, order)), key=lambda some: some[0].error)
     if shape.delays and explains_no_more(fits[0], recorded):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import tzinfo
 from functools import partial
@@ -16,6 +17,8 @@ from farm.records.sources import SOURCES, TABLES, slurm
 from farm.whole_files import STDIN
 
 NAMES = (*SOURCES, *TABLES)
+WANTED = f"a table with a line of column names, or the JSON of {', '.join(SOURCES)}"
+_YAML, _BETWEEN = re.compile(r"---|[A-Za-z_]\w*:(\s|$)"), re.compile("[,;|\t]")
 
 
 def load_records(
@@ -79,6 +82,17 @@ def _foreign(source: str, value: dict[str, object]) -> str:
     return f"found records of {other}; allowed: those of {source}, in each file" if other else ""
 
 
+def _no_table(path: Path, first: str) -> str:
+    """Return what a file is, by its first line, if it is plainly no table."""
+    if first.lstrip().startswith("<"):
+        return "a page of HTML or XML"
+    if first.startswith("PK\x03\x04"):
+        return "a zip archive"
+    if path.suffix in (".yaml", ".yml") or _YAML.match(first):
+        return "YAML"
+    return "" if not first or _BETWEEN.search(first) else "text without columns"
+
+
 def source_of(files: Sequence[Path]) -> str:
     """Return the source whose records these are, by the first one. Raises TraceError."""
     if files[:1] == [STDIN]:
@@ -88,8 +102,15 @@ def source_of(files: Sequence[Path]) -> str:
         for text in reading.texts():
             first = text.readline(FIRST)
             if not first.lstrip().startswith(("{", "[")):
+                if what := _no_table(files[0], first):
+                    raise TraceError(f"{files[0]}: found {what}; allowed: {WANTED}")
                 return "slurm" if slurm.knows_line(first) else "csv"
             for value in reading.objects_of(text, first):
+                if next(iter(value), "") in ("message", "error"):
+                    said = ", ".join(map(str, value.values()))
+                    raise TraceError(
+                        f"{files[0]}: a server's error: {said:.100}; allowed: {WANTED}"
+                    )
                 for name, source in SOURCES.items():
                     if source.knows(value):
                         return name

@@ -61,6 +61,8 @@ class TwinErrors(Section):
     """Of the mean wait: simulated ÷ recorded - 1, of all pools together."""
     p95: Number
     """The same of the p95 wait, of the loaded pool where it is largest."""
+    per_job: Number | None = None
+    """Mean of each job's error, either way, as a share of the mean wait; absent: not known."""
 
     @property
     def largest(self) -> float:
@@ -72,11 +74,12 @@ class TwinErrors(Section):
         return difference != 0 and abs(difference) < self.largest * abs(base)
 
     def __str__(self) -> str:
-        if self.largest < 0.0005:
+        if max(self.largest, self.per_job or 0.0) < 0.0005:
             return "this twin's own errors are below 0.1 %"
+        by_job = "" if self.per_job is None else f", {self.per_job:.1%} of the mean wait per job"
         return (
-            f"this twin's own errors: mean wait {self.mean:+.1%}, p95 {self.p95:+.1%}; differences "
-            f"of waits below {self.largest:.1%} are {NOT_DISTINGUISHABLE}"
+            f"this twin's own errors: mean wait {self.mean:+.1%}, p95 {self.p95:+.1%}{by_job}; "
+            f"differences of waits below {self.largest:.1%} are {NOT_DISTINGUISHABLE}"
         )
 
 

@@ -19,10 +19,11 @@ LONG, MANY = 60.0, 100
 """A pool is loaded if this number of jobs waited for longer than this (s)."""
 IDLE = 30.0
 """Mean wait below which errors are judged in seconds, not as shares."""
-MEAN_SHARE, P95_SHARE = 0.05, 0.10
-"""Errors of a loaded pool's mean and p95 up to which its twin is believable."""
+MEAN_SHARE, P95_SHARE, JOB_SHARE = 0.05, 0.10, 0.03
+"""Errors of a pool's mean and p95, and error per job as a share of its mean wait, up to which its
+twin is believable."""
 SECONDS = 5.0
-"""The same of an idle pool's mean, seconds."""
+"""The same of an idle pool's mean, and per job, seconds."""
 BLOCKS, DRAWS = 40, 400
 AT_ONCE = 1_000_000
 """Waits that are resampled in one step."""
@@ -68,8 +69,20 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     drawn_p95: Interval | None = None
 
     @property
-    def believable(self) -> bool:
-        """Whether the twin waits as the farm did, or as it might have."""
+    def share_per_job(self) -> float:
+        """Error per job as a share of the mean wait."""
+        return self.error_per_job.value / max(1e-9, self.recorded_mean)
+
+    @property
+    def job_by_job(self) -> bool:
+        """Whether each job waits as it did, but for a little."""
+        if self.recorded_mean < IDLE:
+            return self.error_per_job.value <= SECONDS
+        return self.share_per_job <= JOB_SHARE
+
+    @property
+    def on_average(self) -> bool:
+        """Whether the twin waits as the farm did, or as it might have, over all jobs."""
         if self.recorded_mean < IDLE:
             return abs(self.simulated_mean - self.recorded_mean) <= SECONDS
         if abs(self.mean_error.value) <= MEAN_SHARE and abs(self.p95_error.value) <= P95_SHARE:

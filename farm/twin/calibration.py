@@ -32,8 +32,9 @@ SURVIVORS, WORSE = (9, 4, 3, 2, 2, 2, 2, 2), 4.0
 to which they are, from the second on."""
 MOST_SEARCHED = DRAWN * sum(SURVIVORS)
 """Plays of a search after those of the candidates as they are, about."""
-EXACT = 0.005
-"""Error per job, as a share of the mean wait, with which a given number of runners is enough."""
+EXACT, ANEW = 0.005, 3
+"""Error per job, as a share of the mean wait, with which a given number of runners is enough, and
+up to which it is searched anew, how often at most: what is found near one point is chance."""
 NO_BETTER = 0.5
 """Share of a constant's error from which a candidate explains no waits of ephemeral runners."""
 ALIKE = 1.25
@@ -50,58 +51,68 @@ share of the mean wait up to which no error matters."""
 
 
 class Fit(msgspec.Struct, frozen=True):
-    """A candidate that was played: the mean absolute error of its waits, and the waits (s)."""
+    """A candidate that was played, and the mean absolute error of its waits (s)."""
 
     candidate: Candidate
     error: float
-    waits: Floats
 
 
 class Search:
-    """Plays candidates, and counts how many; after ``most`` of them it ends soon."""
+    """Plays candidates, and counts how many; once it ``is_late``, it ends with the best so far."""
 
-    def __init__(self, play: Play, recorded: Floats, most: int) -> None:
-        self._play, self._recorded = play, recorded
-        self.most = most
+    def __init__(self, play: Play, recorded: Floats, is_late: Callable[[], bool]) -> None:
+        self._play, self._recorded, self._is_late = play, recorded, is_late
+        self.is_over = False
         self.played = 0
-
-    @property
-    def is_over(self) -> bool:
-        """Whether as many were played as there may be."""
-        return self.played >= self.most
 
     def fit(self, candidate: Candidate) -> Fit:
         """Return how a candidate waits."""
         self.played += 1
         waits = self._play(candidate)
+        self.is_over = self._is_late()
         error = float(np.abs(waits[: len(self._recorded)] - self._recorded).mean())
         # a job that never started has no wait: nothing is worse
-        return Fit(candidate, np.inf if np.isnan(error) else error, waits)
+        return Fit(candidate, np.inf if np.isnan(error) else error)
 
-    def best(self, candidates: Sequence[Candidate]) -> list[Fit]:
+    def best(self, candidates: Sequence[Candidate], anew: int = ANEW) -> list[Fit]:
         """Return the best of each algorithm, best first; of equal ones the one that came first.
 
-        Those that plan at another pace than by themselves are searched only where the others leave
-        waits unexplained, and must explain clearly more.
+        Until one is ``EXACT`` enough it is searched ``anew``, that often at most. Those that plan
+        at another pace than by themselves are searched only where the others leave waits
+        unexplained, and must explain clearly more.
         """
         usual = [one for one in candidates if one.usual] or candidates
-        found = self._best(usual)
         most = UNEXPLAINED * float(self._recorded.mean())
-        if len(usual) < len(candidates) and found[0].error > most and not self.is_over:
-            others = self._best([one for one in candidates if not one.usual])
+        if len(usual) == len(candidates):
+            return self._best(usual, anew, np.inf)
+        found = self._best(usual, anew, most)
+        if found[0].error > most and not self.is_over:
+            others = self._best([one for one in candidates if not one.usual], anew, np.inf)
             least = found[0].error / ALIKE
             clear = [one for one in others if one.error < least]
             found = [*clear, *found, *others[len(clear) :]]
         return found
 
-    def _best(self, candidates: Iterable[Candidate]) -> list[Fit]:
-        """Return the same of some.
+    def _best(self, candidates: Iterable[Candidate], anew: int, most: float) -> list[Fit]:
+        """Return the same of some, the best two drawn anew if they err by no more than ``most``."""
+        mean = float(self._recorded.mean())
+        near = NEAR * mean
+        first = _by_algorithm(self._first_fits(candidates))
+        best = self._searched(list(first.values()), near)
+        for _ in range(anew):
+            if not EXACT * mean < best[0].error <= most or self.is_over:
+                break
+            again = [first[one.candidate.algorithm] for one in best[:2]]
+            found = _by_algorithm([*best, *self._searched(again, near)])
+            best = [some[0] for some in found.values()]
+        return [self._rounded(best[0]), *best[1:]]
+
+    def _searched(self, known: list[list[Fit]], near: float) -> list[Fit]:
+        """Return the best of each algorithm, the best algorithm first.
 
         Of each others are drawn, and of the ``SURVIVORS`` ever closer to the best known ones, until
-        one is ``NEAR`` enough.
+        one is ``near`` enough.
         """
-        near = NEAR * float(self._recorded.mean())
-        known = list(_by_algorithm(self._first_fits(candidates)).values())
         for spread, count in zip(SPREADS, SURVIVORS, strict=True):
             if known[0][0].error <= near or self.is_over:
                 break
@@ -115,8 +126,7 @@ class Search:
         for place in range(min(CHANGED, len(best))):
             if best[0].error > near:
                 best[place] = self._changed(best[place])
-        first, *others = sorted(best, key=lambda one: one.error)
-        return [self._rounded(first), *others]
+        return sorted(best, key=lambda one: one.error)
 
     def _rounded(self, fit: Fit) -> Fit:
         """Return the fit with fewer runners kept and round times where they explain as much."""
@@ -124,8 +134,6 @@ class Search:
         ways: list[tuple[float, Callable[[Candidate], Iterator[Candidate]]]] = [(NEAR, fewer)]
         ways += [(FLAT, partial(rounded, name=name)) for name in CHOSEN]
         for flat, simpler in ways:
-            if self.is_over:
-                break
             most = max(flat * mean, fit.error * (1 + LEEWAY))
             tried = (self.fit(one) for one in simpler(fit.candidate))
             fit = next((one for one in islice(tried, ROUNDED) if one.error <= most), fit)
@@ -136,7 +144,7 @@ class Search:
         for _ in range(CHANGES):
             if self.is_over:
                 break
-            fits = [self.fit(one) for one in rarely_changed(fit.candidate)]
+            fits = self._fits(rarely_changed(fit.candidate))
             best = min(fits, key=lambda one: one.error, default=fit)
             if best.error > (1 - UNUSUAL) * fit.error:
                 break
@@ -146,9 +154,16 @@ class Search:
     def _first_fits(self, candidates: Iterable[Candidate]) -> Iterator[Fit]:
         """Play candidates, and no further ones where a number that is given explains all."""
         enough = EXACT * float(self._recorded.mean())
+        for fit in self._fits(candidates):
+            yield fit
+            if fit.candidate.algorithm in ("fixed", "manual") and fit.error <= enough:
+                return
+
+    def _fits(self, candidates: Iterable[Candidate]) -> Iterator[Fit]:
+        """Play candidates, the first one in any case, until it is late."""
         for one in candidates:
-            yield (fit := self.fit(one))
-            if one.algorithm in ("fixed", "manual") and fit.error <= enough:
+            yield self.fit(one)
+            if self.is_over:
                 return
 
     def _drawn(self, fits: Sequence[Fit], spread: float) -> list[Fit]:
@@ -159,6 +174,8 @@ class Search:
             return elite
         rng = np.random.default_rng(self.played)
         for parent in rng.integers(len(elite), size=DRAWN).tolist():
+            if self.is_over:
+                break
             names = list(elite[parent].candidate.free)
             others = [one.candidate.free for one in elite[:ELITE]]
             rows = [[one[name] for name in names] for one in others if list(one) == names]

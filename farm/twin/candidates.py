@@ -24,8 +24,6 @@ ENOUGH = 10
 """Runners whose age at their first start is known, from which that is the boot time."""
 ALIKE = 4
 """Runners that came as long after a first job had to wait, from which that is the boot time."""
-COLD = 3
-"""Jobs that found no runner when no other ran, from which none is always kept."""
 MOSTLY, RARELY = 0.25, 0.3
 """Share of the provisioning delays that are alike, from which these are the usual ones, and what
 share of their number there is just before them, at most."""
@@ -54,7 +52,7 @@ OBJECTIVES = (60.0, 200.0, 600.0)
 """Seconds."""
 ROOM, IDLE_TIMES = (1, 2, 4), (60.0, 300.0, 900.0)
 """Jobs for which there may be idle room, and how long idle runners may stay for none (s)."""
-LISTED = 5.0
+LISTED = (1, 2, 3, 5, 10)
 """Waiting jobs for a runner, where running ones do not count."""
 WINDOWS = (1200.0, 3600.0, 14400.0)
 """Seconds of demand that may be remembered."""
@@ -95,7 +93,9 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
             else:
                 pool[key] = value
         if self.planned_at is not None:
-            options["first_plan"] = self.planned_at + begins // self.period * self.period
+            # rounded here, as no plan is at 0
+            at = round(self.planned_at, DIGITS) or self.period
+            options["first_plan"] = at + begins // self.period * self.period
         if self.algorithm != "fixed":
             pool["provisioner"] = {"algorithm": self.algorithm, **options}
         return {name: readable(value) for name, value in pool.items()}
@@ -221,8 +221,6 @@ def _sized(shape: Shape) -> Iterator[tuple[str, Document, dict[str, float]]]:
         for fewest in WARM:
             yield "arc", {"min": fewest}, {}
     kept = {0, 1} if shape.ephemeral else {0, 1, min(shape.stayed, shape.runners)}
-    if shape.cold_starts >= COLD and not shape.ephemeral:
-        kept = {0}
     for fewest in sorted(kept):
         limits = {"min": fewest}
         outlived, _ = shape.idle_times.bounds(fewest)
@@ -232,7 +230,8 @@ def _sized(shape: Shape) -> Iterator[tuple[str, Document, dict[str, float]]]:
             yield "target-wait", limits, {**leaving, ".objective": objective}
         counted = {**limits, "length": "waiting+running", "list_length": shape.slots}
         yield "keda", counted, {}
-        yield "keda", limits, {".list_length": LISTED}
+        for length in LISTED:
+            yield "keda", {**limits, "list_length": length}, {}
         yield "gitlab", limits, {}
         for time in IDLE_TIMES:
             yield "gitlab", limits, {".idle_time": time}

@@ -24,7 +24,6 @@ from farm.twin.runner_lives import (
     CLOCKS,
     IdleTimes,
     Rhythm,
-    cold_starts,
     comings,
     end_of,
     idle_times_of,
@@ -70,8 +69,6 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     ages: tuple[float, ...]
     #: how long after a first job had to wait the next runner came, ordered
     provisioning_delays: tuple[float, ...]
-    #: jobs that came when no other ran, and found no runner
-    cold_starts: int
     #: all slots of all its runners were busy while jobs waited, share of the waiting
     saturated: float
     #: of runners of one job: the records show that there are no more
@@ -210,7 +207,6 @@ def shape_of(attempts: Sequence[Attempt], known: dict[str, Runner], clock: Clock
         ),
         rhythm=rhythm_of(came),
         grew=float(np.ptp(came)) if len(came) else 0.0,
-        cold_starts=cold_starts(load.arrived, load.waited, load.ran, most),
         provisioning_delays=tuple(
             provisioning_delays_of(load.arrived, load.waited, came, most).tolist()
         ),

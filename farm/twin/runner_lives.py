@@ -113,13 +113,6 @@ def provisioning_delays_of(arrived: Floats, waited: Floats, came: Floats, least:
     return np.sort((next_one - begins)[next_one <= ends])
 
 
-def cold_starts(arrived: Floats, waited: Floats, ran: Floats, least: float) -> int:
-    """Return how many jobs came when none ran or waited, and found no runner. By arrival."""
-    ended = np.maximum.accumulate(arrived + waited + ran)
-    alone = arrived > np.append(-np.inf, ended[:-1])
-    return int((alone & (waited > least + CLOCKS)).sum())
-
-
 def idle_times_of(
     by_runner: Mapping[str, Sequence[Attempt]], late: Floats, begins: float, between: float
 ) -> IdleTimes:

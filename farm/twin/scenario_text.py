@@ -109,14 +109,14 @@ def scenario_text(
     pools: Sequence[tuple[dict[str, object], Sequence[str]]],
     scheduling: Mapping[str, object],
     remarks: Sequence[str],
-    errors: tuple[float, float] | None,
+    errors: Mapping[str, float] | None,
     starts: str,
 ) -> str:
     """Return the file: ``remarks``, then ``pools`` with the evidence for their numbers.
 
     ``starts``: weekday and time of day of the first arrival by the records' clock, if they have
     dates or numbers go by it.
-    ``errors`` are those of the mean and p95 wait of all pools together (shares).
+    ``errors`` are those of the waits of all pools together (shares), by key.
     """
     lines = [*(f"# {line}" for line in remarks), "version: 1", "name: twin", "seed: 1"]
     lines += [f"starts: {starts}", "pools:"] if starts else ["pools:"]
@@ -124,7 +124,8 @@ def scenario_text(
         lines += _pool_lines(document, evidence)
     lines += ["workload:", "  - trace:", f"      path: {json.dumps(path)}", "      format: bundle"]
     if errors is not None:
-        lines.append(f"twin: {{mean: {errors[0]:.4f}, p95: {errors[1]:.4f}}}")
+        told = ", ".join(f"{name}: {error:.4f}" for name, error in errors.items())
+        lines.append(f"twin: {{{told}}}")
     return "\n".join([*lines, "scheduling:", *scheduling_lines(scheduling)]) + "\n"
 
 

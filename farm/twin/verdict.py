@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from farm.results.formatting import readable_span
+from farm.results.formatting import readable_percent, readable_span
 from farm.twin.baseline import Check
 from farm.twin.flags import Flag
 
@@ -16,10 +16,14 @@ HARMLESS = ("lost attempts", "never saturated")
 """Flags that say nothing against the waits."""
 
 
-def verdict_of(found: Check | None, flags: Sequence[Flag]) -> tuple[bool, str]:
+ON_AVERAGE = "on average, not job by job"
+
+
+def verdict_of(found: Check | None, flags: Sequence[Flag], *, chaotic: bool) -> tuple[bool, str]:
     """Return whether a pool's twin is believable, and why or why not.
 
-    ``found`` is None where there are too few jobs to check it.
+    ``found`` is None where there are too few jobs to check it. ``chaotic``: a small difference may
+    grow, so that other jobs wait, and as long on average.
     """
     because = "; ".join(one.text for one in flags)
     if found is None:
@@ -27,12 +31,17 @@ def verdict_of(found: Check | None, flags: Sequence[Flag]) -> tuple[bool, str]:
     spans = (found.simulated_mean, found.recorded_mean, found.simulated_p95, found.recorded_p95)
     mean, recorded_mean, p95, recorded_p95 = map(readable_span, spans)
     says = (
-        f"mean wait {mean} where {recorded_mean} was recorded, p95 {p95} where {recorded_p95} was"
+        f"mean wait {mean} where {recorded_mean} was recorded, p95 {p95} where {recorded_p95} was, "
+        f"{readable_span(found.error_per_job.value)} off per job"
     )
+    if found.recorded_mean:
+        says += f", {readable_percent(found.share_per_job)} of the mean"
     if (draws := found.drawn_mean) is not None:
         low, high = readable_span(draws.low), readable_span(draws.high)
         says += f" ({low} to {high} on average in {LOSSES} draws of the losses)"
     blocking = [one for one in flags if one.kind not in HARMLESS and not one.small]
-    if found.believable and not blocking:
-        return True, says + (f"; {because}" if because else "")
+    chaotic = chaotic or draws is not None
+    if found.on_average and (found.job_by_job or chaotic) and not blocking:
+        lead = "" if found.job_by_job else f"{ON_AVERAGE}: "
+        return True, lead + says + (f"; {because}" if because else "")
     return False, f"not believable: {because or says}" + (f" ({says})" if because else "")

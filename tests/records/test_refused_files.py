@@ -67,6 +67,31 @@ def test_the_source_of_a_damaged_file(tmp_path: Path):
         source_of([path])
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("jobs.json", "<!DOCTYPE html>\n<p>Sign in, please", "found a page of HTML or XML"),
+        ("mine.yaml", "# a, b\npools: []\n", "found YAML"),
+        ("jobs", "version: 1\npools: []\n", "found YAML"),
+        ("jobs.zip", "PK\x03\x04jobs,", "found a zip archive"),
+        ("README", "What this is.\n", "found text without columns"),
+        (
+            "jobs.json",
+            '{"message": "Not Found", "status": "404"}',
+            "a server's error: Not Found, 404",
+        ),
+    ],
+)
+def test_a_file_that_is_no_log(
+    name: str, content: str, words: str, tmp_path: Path, farm: Callable[..., Said]
+):
+    """It is said what it is, and what is wanted: not which columns a web page lacks."""
+    (tmp_path / name).write_text(content)
+    said = farm("doctor", tmp_path / name, "--quiet")
+    assert said.code == 2
+    assert f"{words}; allowed: a table with a line of column names, or the JSON of g" in said.err
+
+
 @pytest.mark.parametrize("content", [HEADER.encode(), gzip.compress(b"", mtime=0), b"[]"])
 def test_nothing_in_it(content: bytes, tmp_path: Path, farm: Callable[..., Said]):
     """The file is named."""

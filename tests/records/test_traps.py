@@ -13,6 +13,9 @@ import pytest
 from farm.records.attempt import Attempt
 from farm.records.bundle import Bundle
 from farm.records.importing import import_files
+from tests.conftest import Said
+
+DATA = Path(__file__).parent / "data"
 
 
 def at(clock: str) -> str:
@@ -391,3 +394,12 @@ def read(trap: Trap, path: Path) -> Bundle:
     told = trap.records if isinstance(trap.records, str) else json.dumps(trap.records, indent=1)
     path.write_text(told)
     return import_files([path], trap.source, zone=UTC)
+
+
+@pytest.mark.parametrize("path", sorted(DATA.iterdir()), ids=lambda path: path.stem)
+def test_a_preview_needs_no_output(path: Path, farm: Callable[..., Said]):
+    """Of each source, also of taskcluster, which is the name of a trace format, too."""
+    zone = ("--zone", "UTC") if path.stem == "slurm" else ()
+    said = farm("import", path.stem, path, "--show", *zone)
+    assert said.code == 0
+    assert said.out.splitlines()[1].startswith("job")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from farm.twin.baseline import by_hour, check
+from farm.twin.verdict import verdict_of
 
 
 @pytest.fixture
@@ -59,3 +60,22 @@ def test_hours_of_the_day(waits):
     of_five = waits[at // 3600 % 24 == 5]
     assert hours[5].check.recorded_mean == pytest.approx(of_five.mean())
     assert hours[5].check.mean_error.value == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize(
+    ("off", "chaotic", "believable", "says"),
+    [
+        (0.02, False, True, "mean wait 10m31s where 10m31s was recorded"),
+        (0.1, True, True, "on average, not job by job: mean wait 10m31s"),
+        (0.1, False, False, "not believable: mean wait 10m31s"),
+    ],
+)
+def test_jobs_that_wait_as_long_only_on_average(waits, off, chaotic, believable, says):
+    """Every error per job is said; a large one is believed only of what a small cause changes."""
+    apart = off * waits.mean() * np.where(np.arange(1200) % 2, 1.0, -1.0)
+    found = check(waits, waits + apart)
+    assert found.share_per_job == pytest.approx(off)
+    told = verdict_of(found, [], chaotic=chaotic)
+    assert told[0] == believable
+    assert told[1].startswith(says)
+    assert f" off per job, {100 * off:.1f} % of the mean" in told[1]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from farm.results.table.columns import Floats
-from farm.twin.calibration import Search
-from farm.twin.candidates import Candidate
+from farm.twin.calibration import ANEW, DRAWN, SPREADS, Search
+from farm.twin.candidates import DIGITS, Candidate
 
 RECORDED = np.full(10, 100.0)
 
@@ -19,6 +20,29 @@ def play(candidate: Candidate) -> Floats:
 def test_the_fewest_runners_kept_and_a_round_time_near_the_one_found():
     """Three kept for none, or 600 s for one of 500, are no rounder: they are other farms."""
     one = Candidate(algorithm="taskcluster", options={"min": 3}, free={"idle_timeout": 510.0})
-    [best] = Search(play, RECORDED, 1000).best([one])
+    [best] = Search(play, RECORDED, lambda: False).best([one])
     assert best.candidate.options == {"min": 0}
     assert best.candidate.free["idle_timeout"] == 540.0
+
+
+def test_what_is_late_ends_with_the_best_so_far():
+    """The first candidate is played in any case; then rounder ones, which are few."""
+    others = [Candidate(algorithm="taskcluster", free={"idle_timeout": 100.0 * n}) for n in (1, 2)]
+    search = Search(play, RECORDED, lambda: search.played >= 1)
+    [best] = search.best(others)
+    assert search.is_over
+    assert best.candidate.free["idle_timeout"] < 200.0
+
+
+def test_a_first_plan_is_never_at_zero():
+    """One that rounds to it, as the first arrival is at 0, is a period later."""
+    one = Candidate(algorithm="jenkins", first_plan=0.1**DIGITS / 3, period=10.0)
+    assert one.document()["provisioner"]["first_plan"] == 10.0
+
+
+@pytest.mark.parametrize(("off", "rounds"), [(0.1, 1 + ANEW), (0.004, 1)])
+def test_what_is_not_exact_is_searched_anew(off, rounds):
+    """From the first points, with other draws: one search may end at a wrong place."""
+    search = Search(lambda _: (1 + off) * RECORDED, RECORDED, lambda: False)
+    search.best([Candidate(algorithm="arc", free={"boot_time": 60.0})])
+    assert search.played == 1 + rounds * DRAWN * len(SPREADS)

@@ -144,6 +144,15 @@ def test_runners_that_came_one_by_one_were_not_always_there(tmp_path):
     assert {"fixed", "target-wait"} <= {one.algorithm for one in candidates_of(shape)}
 
 
+def test_runners_that_are_kept_are_stopped_and_replaced_too(tmp_path):
+    """That jobs find none when no other runs does not say that none is kept: it may be booting."""
+    sizing = {"algorithm": "taskcluster", "min": 1, "max": 6}
+    pool = {"boot_time": "171s", "idle_timeout": "60s", "provisioner": sizing}
+    path = recorded(tmp_path, pool, {"poisson": {"rate": "20/h"}, "count": 200})
+    [(shape, _)] = pools_of(load_records([path], "csv", COLUMNS))
+    assert {0, 1} <= {one.options["min"] for one in candidates_of(shape) if "min" in one.options}
+
+
 def hosted(tmp_path: Path, most: int) -> PoolTwin:
     """Return the twin of hosted runners, from the pages that GitHub answers with."""
     sizing = {"algorithm": "arc", "min": 0, "max": most, "interval": "0.1s"}

@@ -203,7 +203,7 @@ def what_if(
     for place in slowest:
         found = _judged(twin, MEAN, [one.of(place) for one in waits])
         told.append(JobForecast(jobs[place], platform_of[jobs[place]], *found))
-    errors = None if twin is None else twin.model_dump()
+    errors = None if twin is None else twin.model_dump(exclude_none=True)
     arriving = _arriving(image, scenarios, arrivals)
     means = [one.waits.mean(axis=1) for one in futures]
     with np.errstate(invalid="ignore"):

@@ -227,7 +227,7 @@ def _as_json(found: SizePlan, terms: Sequence[Term], options: PlanOptions) -> di
         "best": None if found.best is None else _point_json(found, found.best, terms),
         "why": found.why,
         "points": [_point_json(found, point, terms) for point in found.points],
-        **({} if found.twin is None else {"twin": found.twin.model_dump()}),
+        **({} if found.twin is None else {"twin": found.twin.model_dump(exclude_none=True)}),
     }
 
 

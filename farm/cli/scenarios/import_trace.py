@@ -77,7 +77,7 @@ def import_trace(
         raise InputError(f"{out}: exists already; allowed: a new file or directory")
     fields = columns_of(column)
     # csv and taskcluster are both: then a table was meant if the result is to be one
-    if source in FORMATS and (source not in NAMES or (_is_table(out) and STDIN not in files)):
+    if source in FORMATS and (source not in NAMES or _is_table(source, files, out)):
         _trace(source, files, out, TraceOptions(jobs=jobs, fields=fields, parallel=parallel),
                show=show, quiet=quiet)  # fmt: skip
         return
@@ -96,8 +96,12 @@ def import_trace(
         remark(f"{out}: {written}; farm doctor {out}", quiet=quiet)
 
 
-def _is_table(out: Path | None) -> bool:
-    return out is None or out.name.endswith(".csv")
+def _is_table(source: str, files: Sequence[Path], out: Path | None) -> bool:
+    if STDIN in files:
+        return False
+    if out is not None:
+        return out.name.endswith(".csv")
+    return source == "csv" or files[0].name.endswith(FORMATS[source].endings)
 
 
 def _trace(

@@ -223,7 +223,7 @@ def _compare_pair(base: Setting, other: Setting, relevant: float) -> PairCompari
         jobs=jobs,
         agreement=_agreement(base, other, jobs),
         note=found.note,
-        twin=None if twin is None else twin.model_dump(),
+        twin=None if twin is None else twin.model_dump(exclude_none=True),
         parts=(*_parts("invocation", sides), *_parts("platform", sides)),
     )
 

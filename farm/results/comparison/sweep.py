@@ -96,7 +96,7 @@ def judge(played: Played, baseline: Mapping[str, str], relevant: float) -> Sweep
         axes={axis: list(values) for axis, values in played.axes.items()},
         seeds=list(played.seeds),
         relevant=relevant,
-        twin=None if played.twin is None else played.twin.model_dump(),
+        twin=None if played.twin is None else played.twin.model_dump(exclude_none=True),
         rows=rows,
         without_effect=_without_effect(played),
     )
