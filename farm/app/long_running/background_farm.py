@@ -12,14 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from farm.app.long_running.farm_place import FarmPlace, place_file, read_place, targets_of
-from farm.core.errors import FarmError, InputError, RunError, ScenarioError, ServerError
+from farm.core.errors import FarmError, InputError, RunError, ServerError
 from farm.live.operating.client import FarmClient
 from farm.live.redis.connection import redacted
 from farm.metrics.targets import forget_targets
 from farm.processes import locks
 from farm.processes.identity import is_alive
 from farm.processes.log_files import last_line
-from farm.scenario import load_scenario
 
 #: real seconds between two looks at a process that is not our child
 LOOK_INTERVAL = 0.1
@@ -80,19 +79,6 @@ def refuse_second(folder: Path) -> None:
             f"a farm is up in {folder} already (process {place.pid}, at "
             f"{redacted(place.redis_url)}): farm down ends it; another one needs another --dir"
         )
-
-
-def refuse_other_speed(folder: Path, speed: float) -> None:
-    """Raise InputError if the folder has the state of a farm of another speed."""
-    left = folder / "scenario.yaml"
-    if not (folder / "redis").is_dir() or not left.is_file():
-        return
-    with contextlib.suppress(ScenarioError):
-        if (found := load_scenario(left).live.speed) != speed:
-            raise InputError(
-                f"--speed: found {speed:g}, and the farm in {folder} runs at {found:g}; allowed: "
-                f"--speed {found:g}, or --fresh, which forgets its jobs"
-            )
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ from pathlib import Path
 from farm.app.calibrating.work_rates import burn_settings, rates_for
 from farm.app.long_running.farm_place import FarmPlace, PlaceFile, place_file, targets_of
 from farm.app.long_running.metrics_options import service_options
-from farm.core.errors import FarmError, RunError, ServerError
+from farm.core.errors import FarmError, InputError, RunError, ScenarioError, ServerError
 from farm.core.events import DrainRequested, UndrainRequested
 from farm.live.log_recovery import ahead_of, set_aside
 from farm.live.operating.client import FarmClient
@@ -31,7 +31,7 @@ from farm.processes.child import become_subreaper, end_at_once, unsupervised
 from farm.processes.identity import began_at, is_alive
 from farm.processes.signals import Wakeups
 from farm.processes.supervisor import Restarts, Service, Supervisor, takes_writes
-from farm.scenario import Scenario
+from farm.scenario import Scenario, load_scenario
 from provisioner.backends.process import HostFile, read_host_file
 from provisioner.from_scenario import algorithms_of
 
@@ -98,6 +98,19 @@ def missing(client: FarmClient, before: float | None) -> str:
         if status.written_at != before:
             return "" if status.hosts else "provisioner"
     return "scheduler"
+
+
+def refuse_other_speed(folder: Path, speed: float) -> None:
+    """Raise InputError if the folder has the state of a farm of another speed."""
+    left = folder / "scenario.yaml"
+    if not (folder / "redis").is_dir() or not left.is_file():
+        return
+    with contextlib.suppress(ScenarioError):
+        if (found := load_scenario(left).live.speed) != speed:
+            raise InputError(
+                f"--speed: found {speed:g}, and the farm in {folder} runs at {found:g}; allowed: "
+                f"--speed {found:g}, or --fresh, which forgets its jobs"
+            )
 
 
 class FarmKeeper:
