@@ -16,7 +16,7 @@ from farm.app.runs.simulated_run import simulated_run
 from farm.core.commands import EndJob
 from farm.core.errors import InputError, RunError
 from farm.live.settings import from_environment
-from farm.results.figures.page import Section, Table, page
+from farm.results.figures.page import Section, Table, made_by, page
 from farm.results.table.records import Recorder
 from farm.scenario import Scenario
 from farm.scenario.calibration import Calibration
@@ -28,6 +28,8 @@ from workers.journal import read_journals
 
 Responses = dict[str, float]
 
+#: the law that a calibration has measured
+TABLE = "measured table"
 HEAD = ("mean response time", "mean s", "off by", "median job off by", "off by, as burnt")
 
 
@@ -141,7 +143,7 @@ def _laws(scenario: Scenario, found: Calibration) -> dict[str, Scenario]:
     """Return the scenario under each law to try: its own one only where it is another."""
     cores = found.measured_cores
     laws: dict[str, object] = {
-        "measured table": {"slowdown": found.slowdown},
+        TABLE: {"slowdown": found.slowdown},
         **(
             {}
             if cores is None
@@ -252,7 +254,18 @@ def remarks(check: Check) -> list[str]:
     return found
 
 
+def answer(check: Check) -> str:
+    """Return the comparison in one sentence."""
+    nearest = min(check.laws, key=lambda law: abs(law.mean_difference))
+    found = next((law for law in check.laws if law.law == TABLE), nearest)
+    what = f"{found.law} is {found.mean_difference:+.1%} off the mean response time of live jobs"
+    if nearest is found:
+        return f"{what.capitalize()}: no other law comes nearer."
+    return f"{what.capitalize()}; {nearest.law} comes nearer, {nearest.mean_difference:+.1%}."
+
+
 def document(check: Check) -> str:
     """Return the comparison as a page."""
-    section = Section("", remarks(check), tables=[Table("", HEAD, rows(check))])
-    return page(title(check), [section], {"check": check})
+    words = [answer(check), *remarks(check)]
+    section = Section("", words, tables=[Table("", HEAD, rows(check))])
+    return page(title(check), [section], {"check": check}, under=made_by())

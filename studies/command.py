@@ -166,6 +166,7 @@ def _forecasts(out: Path, trace: Path | None, runs: int, *, as_json: bool, quiet
         print_json({"which": "forecasts", "outcomes": found})
         return
     columns = (*texts(*forecasts.HEAD[:3]), *numbers(*forecasts.HEAD[3:]))
+    note(forecasts.answer(found))
     note(Listing(columns, forecasts.rows(found), title=forecasts.TITLE))
     if not quiet:
         note(f"the same on a page: {out}", err=True)
@@ -188,6 +189,7 @@ def _calibration(
         print_json({"which": "calibration", **msgspec.to_builtins(check)}, pretty=True)
         return
     columns = (*texts(calibration.HEAD[0]), *numbers(*calibration.HEAD[1:]))
+    note(calibration.answer(check))
     caption = "\n".join(calibration.remarks(check))
     note(Listing(columns, calibration.rows(check), title=calibration.title(check), caption=caption))
     if not quiet:

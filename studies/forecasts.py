@@ -25,7 +25,7 @@ from farm.forecasts.dispatch.at_submission import EstimatingWorld
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.forecasts.runtime.training import Learner
 from farm.results.estimate_scores import MINUTE, Score, score
-from farm.results.figures.page import Section, Table, page
+from farm.results.figures.page import Section, Table, made_by, page
 from farm.results.formatting import readable_span
 from farm.results.log.reader import Entry
 from farm.scenario import Scenario, load_scenario, parse_scenario
@@ -295,6 +295,25 @@ def _percent(values: Sequence[float | None], *, signed: bool = False) -> str:
     return mean if shown[0] == shown[1] else f"{mean} ({shown[0]} … {shown[1]})"
 
 
+def answer(outcomes: Sequence[Outcome]) -> str:
+    """Return the comparison in one sentence: means over all loads, as they are told today."""
+    told = [its for one in outcomes if one.rules == AFTER for its in one.scores]
+    held, minute, ten = (
+        _percent([_mean(values)])
+        for values in (
+            [its.within_p10_p90 for its in told],
+            [its.within_minute for its in told],
+            [its.within_ten_minutes for its in told],
+        )
+    )
+    bias = [abs(found) for its in told if (found := _bias(its)) is not None]
+    return (
+        f"P10 to P90 held {held} of the jobs that were told one (80 % is right); {minute} began "
+        f"within a minute of what was told at submission and {ten} within ten; the mean told wait "
+        f"of a run is {_percent([_mean(bias)])} too long or too short."
+    )
+
+
 def document(outcomes: Sequence[Outcome]) -> str:
     """Return the comparison as a page."""
     words = (
@@ -304,5 +323,5 @@ def document(outcomes: Sequence[Outcome]) -> str:
         "rollouts of run times that were known before. Expected: the share within a minute by "
         "the rollouts' own spread. Means over seeds, with the least and the largest."
     )
-    section = Section("", [words], tables=[Table("", HEAD, rows(outcomes))])
-    return page(TITLE, [section], {"outcomes": list(outcomes)})
+    section = Section("", [answer(outcomes), words], tables=[Table("", HEAD, rows(outcomes))])
+    return page(TITLE, [section], {"outcomes": list(outcomes)}, under=made_by())

@@ -7,7 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+
+from studies.calibration import TABLE, Check, LawCheck, answer
 
 SCENARIO = """\
 pools:
@@ -37,6 +40,7 @@ def test_another_law_of_the_scenario_is_tried_as_well(
     assert "simulated, as the scenario says" in done.out
     assert "simulated, measured table" in done.out
     assert "\na second of work cost" in done.out
+    assert "off the mean response time of live jobs" in done.out.splitlines()[0]
     page = (tmp_path / "calibration.html").read_text("utf-8")
     assert ">simulated, measured table</td>" in page
     assert "a second of work cost" in page
@@ -57,6 +61,16 @@ def test_a_table_against_jobs_that_really_burn(farm: Callable[..., Any], tmp_pat
     laws = {law["law"]: law["mean_response_time_s"] for law in check["laws"]}
     assert laws["no contention"] <= laws["measured table"]
     assert "as the scenario says" not in laws
+
+
+def test_the_answer_names_a_law_that_comes_nearer():
+    """The measured table is what a user asks about, even where it is not the nearest."""
+    laws = [LawCheck(name, 1.0, off, 0.0) for name, off in ((TABLE, -0.096), ("threads", 0.02))]
+    check = Check("s", 4, 1.0, 1.0, 1.0, (), (), (), {}, tuple(laws))
+    off = "Measured table is -9.6% off the mean response time of live jobs"
+    assert answer(check) == f"{off}; threads comes nearer, +2.0%."
+    check = msgspec.structs.replace(check, laws=check.laws[:1])
+    assert answer(check) == f"{off}: no other law comes nearer."
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -71,7 +72,10 @@ def test_the_table_and_its_page(
     done = farm("admin", "study", "forecasts", "--runs", "2")
     assert done.code == 0, done.err
     assert "P10 - P90" in done.out
-    assert ">declared</td>" in (tmp_path / "forecasts.html").read_text("utf-8")
+    page = (tmp_path / "forecasts.html").read_text("utf-8")
+    assert page.index("(80 % is right)") < page.index(">declared</td>")
+    held = [float(x) for x in re.findall(r"([\d.]+) %", done.out.split(";")[0])]
+    assert 60 < held[0] < 95 == held[1] + 15
 
 
 def test_other_options_are_refused(farm: Callable[..., Any]) -> None:
