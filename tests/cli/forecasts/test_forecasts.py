@@ -139,7 +139,7 @@ def test_plan_finds_a_size_or_reports_that_there_is_none(farm, tmp_path: Path) -
     code, out, _ = farm(*words, "--slo", "p50(response_time) < 1s")
     assert code == 1
     assert "no size can" in out
-    for wrong in ("p95(waiting_time)", "p95(waiting) < 5m", "p95(waiting_time) < soon"):
+    for wrong in ("p95(waiting_time)", "p95(queueing) < 5m", "p95(waiting_time) < soon"):
         code, out, err = farm(*words, "--slo", wrong)
         assert (code, out) == (2, "")
         assert "allowed" in err
