@@ -103,6 +103,16 @@ def test_shorter_waits_are_better(tmp_path: Path) -> None:
     assert found.agreement.median_absolute_relative == pytest.approx(4 / 15)
 
 
+def test_how_much_is_judged_is_told(tmp_path: Path) -> None:
+    """Resampling takes most of the time: the share rises through all pairs, to 1."""
+    runs = [leave(tmp_path / str(one), [10.0 * one] * 20) for one in range(3)]
+    shares: list[float] = []
+    compare(runs, on_share=shares.append)
+    assert len(shares) > 10
+    assert shares == sorted(set(shares))
+    assert 0 < shares[0] < 0.5 < shares[-1] == 1
+
+
 def test_a_difference_within_the_interval_is_noise(tmp_path: Path) -> None:
     """Differences that go both ways say nothing about which run is better."""
     rng = np.random.default_rng(7)

@@ -241,4 +241,4 @@ def compare(
         on_share(0.8 * done / len(kept))
     from farm.results.comparison.comparison import compare as compare_runs  # noqa: PLC0415 - as above
 
-    return compare_runs(kept, relevant=relevant)
+    return compare_runs(kept, relevant=relevant, on_share=lambda share: on_share(0.8 + 0.2 * share))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from functools import cached_property
+from itertools import count
 from typing import NamedTuple
 
 import msgspec
@@ -182,12 +183,17 @@ def settings_of(runs: Sequence[FinishedRun]) -> list[Setting]:
     return settings if len(settings) > 1 else [Setting(run) for run in runs]
 
 
-def compare(runs: Sequence[FinishedRun], *, relevant: float = RELEVANT) -> Comparison:
+def compare(
+    runs: Sequence[FinishedRun],
+    *,
+    relevant: float = RELEVANT,
+    on_share: Callable[[float], object] = float,
+) -> Comparison:
     """Compare the first setting with each of the others, pooling the seeds of a setting.
 
     A difference below ``relevant``, a share of the base, is called small. The bootstrap's resamples
-    are the same whatever else is compared. Raises InputError for fewer than two runs, and for
-    runs that cannot be read.
+    are the same whatever else is compared. ``on_share`` is told how much is done, 0 to 1. Raises
+    InputError for fewer than two runs, and for runs that cannot be read.
     """
     if len(runs) < 2:
         raise InputError(f"{len(runs)} run given; a comparison takes two or more")
@@ -195,7 +201,12 @@ def compare(runs: Sequence[FinishedRun], *, relevant: float = RELEVANT) -> Compa
     names = Counter(one.label for one in settings)
     for number, one in enumerate(settings, start=1):
         one.apart = f", run {number}" if names[one.label] > 1 else ""
-    return Comparison(tuple(_compare_pair(base, other, relevant) for other in others))
+    judged, all_of_them = count(1), len(others) * len(METRICS)
+
+    def on_metric() -> None:
+        on_share(next(judged) / all_of_them)
+
+    return Comparison(tuple(_compare_pair(base, other, relevant, on_metric) for other in others))
 
 
 class Sides(NamedTuple):
@@ -210,16 +221,22 @@ class Sides(NamedTuple):
     together: int = 1
 
 
-def _compare_pair(base: Setting, other: Setting, relevant: float) -> PairComparison:
+def _compare_pair(
+    base: Setting, other: Setting, relevant: float, on_metric: Callable[[], None]
+) -> PairComparison:
     found = CommonJobs(base, other)
     twin = _twin_of(base, other)
     sides = Sides(base, other, found, relevant, twin)
+    metrics: list[MetricComparison] = []
+    for metric in METRICS:
+        metrics.append(_compare_metric(metric, sides))  # resampling takes long
+        on_metric()
     jobs = _job_by_job(found) if found.count else None
     return PairComparison(
         base=base.label,
         other=other.label,
         worlds=(base.first.summary.world, other.first.summary.world),
-        metrics=tuple(_compare_metric(metric, sides) for metric in METRICS),
+        metrics=tuple(metrics),
         jobs=jobs,
         agreement=_agreement(base, other, jobs),
         note=found.note,
