@@ -21,6 +21,7 @@ from farm.metrics.service import ProvisionerMetrics
 from farm.metrics.targets import provisioner_target
 from farm.processes.signals import stop_on_signals
 from farm.scenario import load_scenario
+from farm.scenario.model import StandingFarm
 from farm.terminal.field_options import Fields, with_fields
 from farm.terminal.options import (
     MetricsAddress,
@@ -88,7 +89,7 @@ def provision(
         boot_timeout: Seconds after which a builder that has not joined is given up.
     """
     log_to_stderr()
-    loaded = load_scenario(scenario, sets or ())
+    loaded = load_scenario(scenario, sets or (), kind=StandingFarm)
     algorithms = algorithms_of(loaded)
     if not redis:
         raise InputError("--redis: missing; name the farm's server, or set FARM_REDIS_URL")

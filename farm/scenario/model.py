@@ -214,7 +214,7 @@ class Scenario(Section):
 
 
 class StandingFarm(Scenario):
-    """A farm as it stands, to which no job may come."""
+    """A farm whose jobs, if it has any, come from elsewhere."""
 
     workload: tuple[Source, ...] = ()
 

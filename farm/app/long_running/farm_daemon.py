@@ -32,6 +32,7 @@ from farm.processes.identity import began_at, is_alive
 from farm.processes.signals import Wakeups
 from farm.processes.supervisor import Restarts, Service, Supervisor, takes_writes
 from farm.scenario import Scenario, load_scenario
+from farm.scenario.model import StandingFarm
 from provisioner.backends.process import HostFile, read_host_file
 from provisioner.from_scenario import algorithms_of
 
@@ -106,7 +107,7 @@ def refuse_other_speed(folder: Path, speed: float) -> None:
     if not (folder / "redis").is_dir() or not left.is_file():
         return
     with contextlib.suppress(ScenarioError):
-        if (found := load_scenario(left).live.speed) != speed:
+        if (found := load_scenario(left, kind=StandingFarm).live.speed) != speed:
             raise InputError(
                 f"--speed: found {speed:g}, and the farm in {folder} runs at {found:g}; allowed: "
                 f"--speed {found:g}, or --fresh, which forgets its jobs"

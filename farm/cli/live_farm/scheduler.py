@@ -12,6 +12,7 @@ from farm.app.runs.live_farm import KEEP_ENDED
 from farm.core.errors import InputError
 from farm.metrics.exporter import LOOPBACK, MetricsPlace
 from farm.scenario import load_scenario
+from farm.scenario.model import StandingFarm
 from farm.terminal.options import (
     MetricsAddress,
     MetricsPort,
@@ -57,7 +58,7 @@ def scheduler(
         farm admin scheduler mine.yaml --keep-ended 1000
     """
     log_to_stderr()
-    wanted = load_scenario(scenario, sets or ())
+    wanted = load_scenario(scenario, sets or (), kind=StandingFarm)
     if not redis:
         raise InputError("--redis: found none; give the farm's server, or set FARM_REDIS_URL")
     serve(

@@ -19,6 +19,7 @@ from farm.core.errors import InputError
 from farm.live.redis.connection import redacted
 from farm.metrics.exporter import LOOPBACK
 from farm.scenario import load_scenario
+from farm.scenario.model import StandingFarm
 from farm.terminal.error_messages import said_if_interrupted
 from farm.terminal.options import (
     DEFAULT_DIR,
@@ -55,8 +56,8 @@ def up(
 ) -> None:
     """Start a long-running farm: server, scheduler, provisioner, builder hosts.
 
-    Jobs are submitted with farm submit. Jobs that were waiting when it was last stopped (or killed)
-    are resumed.
+    Jobs are submitted with farm submit; the scenario needs no workload. Jobs that were waiting when
+    the farm was last stopped (or killed) are resumed.
 
     Args:
         fresh: Discard the state of an earlier farm.
@@ -71,7 +72,7 @@ def up(
     overrides = [*(sets or ()), *speed_set(speed)]
     if scenario == STDIN and not foreground:
         raise InputError("-: allowed with --foreground: a farm in the background reads a file")
-    wanted = load_scenario(scenario, overrides)
+    wanted = load_scenario(scenario, overrides, kind=StandingFarm)
     check_services(wanted)
     refuse_second(folder)
     if redis is None and not fresh:
