@@ -30,6 +30,7 @@ from farm.results.table.job_table import JobTable, tables_of
 from farm.results.table.jobs_csv import read_jobs, write_jobs
 from farm.results.table.records import RunRecords
 from farm.scenario import Scenario, load_scenario
+from farm.scenario.model import StandingFarm
 from farm.whole_files import draft_of, pieces_of, read_whole, write_whole
 
 if TYPE_CHECKING:
@@ -252,7 +253,7 @@ class Run:
     @cached_property
     def scenario(self) -> Scenario:
         """The same, read. Raises ScenarioError."""
-        return load_scenario(self.path / SCENARIO)
+        return load_scenario(self.path / SCENARIO, kind=StandingFarm)
 
     @cached_property
     def jobs(self) -> JobTable:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -214,6 +215,22 @@ def test_a_pool_gets_another_size_while_it_works(up: Up):
     # those that went had ended their jobs
     up.until(lambda: up.status()["ended"].get("succeeded", 0) >= 2, "the status")
     assert "pools.linux.builders=1\n" in up.farm("set")
+
+
+JOBLESS = re.sub(r"(?m)^workload.*\n", "", scenario(live="speed: 60"))
+
+
+@pytest.mark.parametrize("up", [JOBLESS], indirect=True)
+def test_a_farm_needs_no_workload(up: Up):
+    """Its jobs are submitted: scheduler, provisioner, readers of its log and its next start."""
+    assert "workload" not in (up.folder / "farm.yaml").read_text()
+    up.farm("submit", "--service-time", "1m", "--count", "2", "--id", "one")
+    up.until_ended("one-1", "one-2")
+    up.farm("down")
+    assert "sound" in up.farm("admin", "audit", ".farm/log")
+    up.farm("up", "farm.yaml")
+    up.farm("submit", "--service-time", "1m", "--id", "next")
+    up.until_ended("next")
 
 
 @pytest.mark.parametrize("up", [scenario(pool=ELASTIC, live="speed: 60")], indirect=True)

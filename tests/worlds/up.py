@@ -45,6 +45,7 @@ ELASTIC = (
 SCENARIO = """
 name: up
 pools: [{{name: linux, platform: {{processor: amd64}}, {pool}}}]
+workload: [{{arrivals: {{every: 1s, count: 1, service_time: 1s}}}}]
 scheduling: {{{scheduling}}}
 live: {{{live}}}
 """
