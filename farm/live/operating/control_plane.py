@@ -161,7 +161,7 @@ class ControlPlane:
         self._lately = RecentErrors(self._waits)
         self._arrivals = ArrivalMemory(MOST_JOBS)
         self._scenario = scenario
-        self._images: Images | None = None
+        self._images = Images()
         self._next_saving = 0.0
         self._next_report = 0.0
         #: before this (real) no report is made, as one costs much
@@ -187,7 +187,7 @@ class ControlPlane:
         self._is_news = self._is_unsaved = True
         self._lately.observe(event, commands)
         self._arrivals.observe(event)
-        if isinstance(event, CHANGES) and self._images is not None:
+        if isinstance(event, CHANGES):
             self._images.outdate()
         if isinstance(event, events.BuilderJoined):
             self._pool_of[event.builder.id] = event.builder.pool
@@ -240,11 +240,10 @@ class ControlPlane:
         """Answer what was asked, jobs in steps; return when an image may be ready (real)."""
         asked = farm.protocol.out.asked[:MAX_ANSWERS]
         farm.protocol.out.asked.clear()
-        if self._images is None:
-            self._images = Images(partial(self._image_of, farm))
         due = self._images.turn(
             [question.reply_to for question in asked if question.about == "farm"],
             len(self._scheduler.jobs),
+            partial(self._image_of, farm),
             farm.notices,
         )
         refused = [

@@ -8,6 +8,7 @@ import io
 import logging
 import math
 import os
+import signal
 import threading
 import time
 import uuid
@@ -31,15 +32,16 @@ SHARE, SHARE_OF_FORK = 20, 4
 #: who may wait for an image; who asks beyond that gets no answer
 MAX_ASKERS = 300
 LOOK_INTERVAL = 0.05
+#: real seconds after which a fork is killed: a million waiting jobs take some four
+FORK_TIMEOUT = 120
 
 FAILED = Refusal("no image of the farm could be made: ask again later")
 
 
 class Images:
-    """Names an image to those who ask for one, the same for a while; ``make`` makes a new one."""
+    """Names an image to those who ask for one, the same for a while."""
 
-    def __init__(self, make: Callable[[], FarmImage]) -> None:
-        self._make = make
+    def __init__(self) -> None:
         #: the last image, and until when it is good enough (real)
         self._name, self._until = "", 0.0
         self._copy: Copy | None = None
@@ -53,12 +55,17 @@ class Images:
         if self._copy is not None:
             self._copy.is_old = True
 
-    def turn(self, asked: Sequence[str], jobs: int, notices: Notices) -> float:
-        """Begin, end or name an image; return when the next turn is due (real)."""
+    def turn(
+        self, asked: Sequence[str], jobs: int, make: Callable[[], FarmImage], notices: Notices
+    ) -> float:
+        """Begin, end or name an image; return when the next turn is due (real).
+
+        ``make`` makes one; ``jobs`` is the number of live jobs in it.
+        """
         self._askers = [*self._askers, *asked][:MAX_ASKERS]
         if self._copy is None and self._askers and time.monotonic() >= self._until:
             self._first, self._askers = self._askers, []
-            self._copy = Copy(self._make, notices.keep_piece, forks=jobs >= FORK_FROM)
+            self._copy = Copy(make, notices.keep_piece, forks=jobs >= FORK_FROM)
         if self._copy is not None and not self._copy.is_alive():
             self._end(self._copy, notices)
         if self._askers and time.monotonic() < self._until:
@@ -104,12 +111,19 @@ class Copy(threading.Thread):
         The fork only computes: another thread may have held any lock when it was made.
         """
         (out, into), parent = os.pipe(), os.getpid()
-        with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
-            self._child = os.fork()
+        try:
+            with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+                self._child = os.fork()
+        except OSError:
+            os.close(out)
+            os.close(into)
+            raise
         if self._child:
             os.close(into)
             return os.fdopen(out, "rb")
         try:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(FORK_TIMEOUT)  # should it wait for such a lock
             os.close(out)  # or a write without a reader would wait
             die_with(parent)
             kill_before_host()

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-import time
+import threading
 from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import cast
 
 import msgspec
 import pytest
 
 from farm.core.state.snapshot import FarmSnapshot
+from farm.live.operating import images as made
 from farm.live.operating.answers import FarmImage, ImageName
 from farm.live.operating.images import FAILED, FORK_FROM, Images
 from farm.live.redis.trouble import RedisError
+from farm.live.store.published import Notices
+from tests.fixtures.processes import until
+
+PARENT = os.getpid()
 
 
 class Kept:
@@ -50,75 +57,111 @@ def image(at: float) -> FarmImage:
     return FarmImage(snapshot=snapshot, scenario={"name": "x" * 3_000_000})
 
 
-def answered(images: Images, kept: Kept, asker: str) -> bool:
-    """Give turns until there is an answer; return whether one came."""
-    deadline = time.monotonic() + 20
-    while asker not in kept.replies and time.monotonic() < deadline:
-        time.sleep(0.005)
-        images.turn([], FORK_FROM, kept)  # type: ignore[arg-type]
-    return asker in kept.replies
+class Farm:
+    """One whose images are asked for."""
+
+    def __init__(self, make: Callable[[], FarmImage], jobs: int = FORK_FROM) -> None:
+        self.kept, self.images, self.make, self.jobs = Kept(), Images(), make, jobs
+
+    def turn(self, *asked: str) -> None:
+        self.images.turn(asked, self.jobs, self.make, cast("Notices", self.kept))
+
+    def answer(self, asker: str) -> object:
+        """Give turns until there is an answer, and return it."""
+
+        def answered() -> bool:
+            self.turn()
+            return asker in self.kept.replies
+
+        until(answered, "an answer")
+        return self.kept.replies[asker]
 
 
-def test_a_large_farm_continues_while_its_image_is_made():
+@pytest.fixture
+def gate() -> Iterator[tuple[int, int]]:
+    """Both ends of a pipe, from which a fork can await a byte."""
+    ends = os.pipe()
+    yield ends
+    for one in ends:
+        os.close(one)
+
+
+def test_a_large_farm_continues_while_its_image_is_made(gate, monkeypatch):
     """A fork makes it, of the instant at which it was asked for; no turn waits for the fork."""
-    kept, now = Kept(), [1.0]
+    monkeypatch.setattr(made, "SHARE_OF_FORK", 1e6)
+    awaited, ready = gate
+    now = [1.0]
 
-    def slow() -> FarmImage:
-        time.sleep(0.3)
+    def make() -> FarmImage:
+        assert os.getpid() != PARENT
+        assert os.read(awaited, 1)
         return image(now[0])
 
-    images = Images(slow)
-    began = time.monotonic()
-    images.turn(["a"], FORK_FROM, kept)  # type: ignore[arg-type]
+    farm = Farm(make)
+    farm.turn("a")
     now[0] = 2.0
-    assert time.monotonic() - began < 0.3
-    assert not kept.replies
-    assert answered(images, kept, "a")
-    assert kept.image_for("a") == 1.0
-    images.turn(["b"], FORK_FROM, kept)  # type: ignore[arg-type]
-    assert kept.image_for("b") == 1.0
-    assert len(kept.images) == 1
+    farm.turn()
+    assert not farm.kept.replies
+    os.write(ready, b"x")
+    farm.answer("a")
+    assert farm.kept.image_for("a") == 1.0
+    farm.turn("b")
+    assert farm.kept.image_for("b") == 1.0
+    assert len(farm.kept.images) == 1
 
 
 def test_who_asks_after_a_change_gets_no_image_that_was_begun_before():
     """One who drained builders must see them drained, even if an image is being made."""
-    kept, times = Kept(), itertools.count(1.0)
-
-    images = Images(lambda: image(float(os.getpid() == parent)))
-    parent = os.getpid()
-    images.turn(["before"], FORK_FROM, kept)  # type: ignore[arg-type]
-    images.outdate()
-    images._make = lambda: image(next(times) + 1)
-    images.turn(["after"], FORK_FROM, kept)  # type: ignore[arg-type]
-    assert answered(images, kept, "before")
-    assert answered(images, kept, "after")
-    assert (kept.image_for("before"), kept.image_for("after")) == (0.0, 2.0)
+    now = [1.0]
+    farm = Farm(lambda: image(now[0]))
+    farm.turn("before")
+    farm.images.outdate()
+    now[0] = 2.0
+    farm.turn("after")
+    farm.answer("before")
+    farm.answer("after")
+    assert (farm.kept.image_for("before"), farm.kept.image_for("after")) == (1.0, 2.0)
 
 
 @pytest.mark.parametrize("jobs", [0, FORK_FROM])
 def test_an_image_that_could_not_be_written_is_not_named(jobs: int):
     """Who asked learns of it, and the next one gets a whole image."""
-    kept, images = Kept(), Images(lambda: image(1.0))
-    kept.broken = True
-    images.turn(["a"], jobs, kept)  # type: ignore[arg-type]
-    assert answered(images, kept, "a")
-    assert kept.replies["a"] is FAILED
-    kept.broken = False
-    images.turn(["b"], jobs, kept)  # type: ignore[arg-type]
-    assert answered(images, kept, "b")
-    assert kept.image_for("b") == 1.0
+    farm = Farm(lambda: image(1.0), jobs)
+    farm.kept.broken = True
+    farm.turn("a")
+    assert farm.answer("a") is FAILED
+    farm.kept.broken = False
+    farm.turn("b")
+    farm.answer("b")
+    assert farm.kept.image_for("b") == 1.0
+
+
+def descriptors() -> set[str]:
+    """Return those of this process."""
+    return {path.name for path in Path("/proc/self/fd").iterdir()}
 
 
 def test_a_fork_that_fails_is_no_error_of_the_farm(monkeypatch):
-    """It may be killed for its memory, or not be made at all."""
-    kept, images = Kept(), Images(lambda: os._exit(9))
-    images.turn(["a"], FORK_FROM, kept)  # type: ignore[arg-type]
-    assert answered(images, kept, "a")
-    assert kept.replies["a"] is FAILED
+    """It may be killed for its memory, not be made at all, or wait for a lock without end."""
+    farm = Farm(lambda: os._exit(9))
+    farm.turn("a")
+    assert farm.answer("a") is FAILED
 
     def refuse() -> int:
         raise BlockingIOError
 
-    monkeypatch.setattr(os, "fork", refuse)
-    images.turn(["b"], FORK_FROM, kept)  # type: ignore[arg-type]
-    assert kept.replies["b"] is FAILED
+    before = descriptors()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fork", refuse)
+        farm.turn("b")
+    assert farm.kept.replies["b"] is FAILED
+    assert descriptors() == before
+
+    def wait() -> FarmImage:
+        threading.Event().wait()
+        raise AssertionError
+
+    monkeypatch.setattr(made, "FORK_TIMEOUT", 1)
+    farm.make = wait
+    farm.turn("c")
+    assert farm.answer("c") is FAILED
