@@ -39,7 +39,7 @@ def load_scenario(
             or a scenario, to be changed.
         sets: overrides as for ``--set``: ``key.path=value``.
         changes: further overrides, as values by ``key.path``.
-        kind: what it is to be.
+        kind: what it is to be without a workload.
     """
     name = "scenario"
     if isinstance(source, Scenario):
@@ -73,7 +73,7 @@ def parse_scenario(
     try:
         data = data if isinstance(data, MarkedDict) else marked(data, source)
         _resolve_paths(data, Path(base_dir))
-        scenario = kind.model_validate(data)
+        scenario = (Scenario if data.get("workload") else kind).model_validate(data)
     except ValidationError as error:
         raise ScenarioError(describe(error, data, source)) from None
     except RecursionError:

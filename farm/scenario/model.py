@@ -214,14 +214,14 @@ class Scenario(Section):
 
 
 class StandingFarm(Scenario):
-    """A farm whose jobs, if it has any, come from elsewhere."""
+    """A farm without a workload: its jobs, if any, come from elsewhere."""
 
     workload: tuple[Source, ...] = ()
 
     @field_validator("workload")
     @classmethod
     def _distinct_sources(cls, sources: tuple[Source, ...]) -> tuple[Source, ...]:
-        return super()._distinct_sources(sources) if sources else sources
+        return sources
 
 
 def scenario_schema() -> dict[str, Any]:

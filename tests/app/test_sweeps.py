@@ -25,12 +25,11 @@ from farm.core.errors import InputError
 from farm.results.comparison.significance import holm_levels, mean_of
 from farm.results.comparison.sweep import Played, judge
 from farm.scenario.provisioning.provisioner import ProvisionerSettings
-from farm.sim.fast.kernel import native
 from farm.testing import small_scenario
 from farm.workload import build_several
 from provisioner.from_scenario import algorithms_of
+from tests.fixtures.kernel import built
 
-built = pytest.mark.skipif(not native.is_there(), reason="the kernel is not built: make kernel")
 SMALL = {"workload__0__count": 60}
 
 

@@ -22,6 +22,7 @@ from farm.results.table.records import Recorder
 from farm.scenario import parse_scenario
 from farm.terminal import output
 from farm.testing import small_scenario
+from tests.fixtures.kernel import built
 from tests.fixtures.processes import until
 
 SMALL = """\
@@ -91,7 +92,7 @@ def test_a_run_that_cannot_be_kept_is_played(farm, tmp_path: Path):
     assert "warning: the run is not kept: runs: File exists; see --out" in done.err
 
 
-@pytest.mark.parametrize("engine", ["fast", "reference"])
+@pytest.mark.parametrize("engine", [pytest.param("fast", marks=built), "reference"])
 def test_a_very_long_run_is_kept_without_its_jobs(farm, tmp_path: Path, monkeypatch, engine: str):
     """To write them takes longer than to simulate them again, which what reads them does."""
     monkeypatch.setattr("farm.cli.runs.simulate.MOST_KEPT", 4)

@@ -10,8 +10,8 @@ import pytest
 
 from farm.sim.fast.kernel import native
 from tests.fixtures import plain_kernel
+from tests.fixtures.kernel import built
 
-built = pytest.mark.skipif(not native.is_there(), reason="the kernel is not built: make kernel")
 FARM = Path(native.__file__).parents[3]
 
 
