@@ -20,8 +20,6 @@ class Refusals:
     def __init__(self) -> None:
         self._letters: deque[DeadLetter] = deque(maxlen=KEPT)
         self._counts: Counter[Reason] = Counter()
-        #: all of this process's life, for metrics
-        self.total: Counter[Reason] = Counter()
         self._logged_at: dict[Reason, float] = {}
         self._unlogged: Counter[Reason] = Counter()
 
@@ -29,7 +27,6 @@ class Refusals:
         """Refuse a message."""
         self._letters.append(letter)
         self._counts[letter.reason] += 1
-        self.total[letter.reason] += 1
         self._log(letter)
 
     def take(self) -> tuple[list[DeadLetter], dict[Reason, int]]:
