@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from typing import NoReturn
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.text import Text
 
 #: maximum number of characters shown of a text, and of a message
@@ -35,6 +35,12 @@ class FarmConsole(Console):
         piped = stream is None or not stream.isatty()
         width = shutil.get_terminal_size((WIDE, 40)).columns if piped else None
         super().__init__(stderr=stderr, width=width, markup=False, emoji=False, highlight=False)
+
+    def note(self, *what: RenderableType) -> None:
+        """Print remarks unfolded, their texts made plain, and tables, folded if need be."""
+        for one in what:
+            shown = message(one) if isinstance(one, str) else one
+            self.print(shown, soft_wrap=isinstance(one, str | Text))
 
     def on_broken_pipe(self) -> NoReturn:
         """Let the command line handle it, as for all other output (farm.cli.main:Commands)."""

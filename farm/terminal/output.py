@@ -34,14 +34,9 @@ def print_json(*values: object, pretty: bool = False) -> None:
 
 def note(*what: RenderableType, err: bool = False) -> None:
     """Print remarks unfolded, their texts made plain, and tables, folded if need be."""
-    from rich.text import Text  # noqa: PLC0415 - for what is printed
+    from farm.terminal.console import FarmConsole  # noqa: PLC0415 - rich, for what is printed
 
-    from farm.terminal.console import FarmConsole, message  # noqa: PLC0415
-
-    console = FarmConsole(stderr=err)
-    for one in what:
-        shown = message(one) if isinstance(one, str) else one
-        console.print(shown, soft_wrap=isinstance(one, str | Text))
+    FarmConsole(stderr=err).note(*what)
 
 
 def remark(*lines: str, quiet: bool = False) -> None:

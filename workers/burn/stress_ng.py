@@ -13,6 +13,7 @@ import resource
 import shutil
 import signal
 import subprocess
+import tempfile
 
 from farm.processes.child import die_with_parent
 from workers.burn.kernels import MIB
@@ -43,7 +44,7 @@ def find() -> str | None:
 def command(program: str, operations: int | None) -> list[str]:
     """Return the command that burns one processor, for a number of operations or until killed."""
     bound = ["--timeout", "0"] if operations is None else ["--cpu-ops", str(operations)]
-    quiet = ["--quiet", "--no-rand-seed", "--oomable", "--temp-path", "/tmp"]  # noqa: S108
+    quiet = ["--quiet", "--no-rand-seed", "--oomable", "--temp-path", tempfile.gettempdir()]
     return [program, *quiet, "--cpu", "1", "--cpu-method", METHOD, *bound]
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
+from rich.text import Text
 
 from farm.app.jobs.filter import JobFilter, JobState
 from farm.app.jobs.job_descriptions import row_of
@@ -118,7 +119,7 @@ def jobs(
         remark(f"more: farm jobs {wanted.words()} {place}")
 
 
-def _cells(job: KnownJob) -> list[Any]:
+def _cells(job: KnownJob) -> list[str | Text]:
     row = row_of(job)
     response = row.get("response_time_s")
     return [

@@ -6,6 +6,7 @@ import shlex
 from typing import Annotated, Any, Literal
 
 import typer
+from rich.text import Text
 
 from farm.app.long_running.builders import builders_of
 from farm.app.long_running.farm_place import reach
@@ -66,10 +67,11 @@ def builders(
         remark(f"more: {words}")
 
 
-def _cells(row: dict[str, Any]) -> dict[str, Any]:
+def _cells(row: dict[str, Any]) -> dict[str, str | Text]:
     """Return the texts of a row, by column."""
     joined = row.get("joined_at_s")
-    return {column.name: str(row.get(column.name, "")) for column in COLUMNS} | {
+    shown: dict[str, str | Text] = {one.name: str(row.get(one.name, "")) for one in COLUMNS}
+    return shown | {
         "state": coloured(row["state"]),
         "uses": f"{row['used']}/{row['uses']}" if row.get("uses") else "",
         "joined": "" if joined is None else format_roughly(joined),

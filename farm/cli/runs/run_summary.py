@@ -16,7 +16,6 @@ from farm.app.recorded.result import Result
 from farm.core.commands import Command
 from farm.core.errors import FarmError, InputError
 from farm.core.events import Event
-from farm.results.formatting import sentence
 from farm.results.log.writer import EventLogLines
 from farm.results.run_directory import EVENTS, next_directory
 from farm.results.summary.summary import Summary
@@ -69,14 +68,12 @@ def show(result: Result, *, as_json: bool, quiet: bool) -> None:
     if as_json:
         print_json(summary, pretty=True)
     else:
-        from rich.text import Text  # noqa: PLC0415 - JSON needs none of it
-
-        from farm.results.summary.table import render_summary  # noqa: PLC0415
+        from farm.results.summary import table  # noqa: PLC0415 - rich, and JSON needs none of it
 
         with shared_progress("finding where builders are short", silent=quiet) as on_share:
-            answer = sentence(result.answered(on_share))  # it simulates
-        note(Text(answer, "bold"))
-        note(render_summary(summary))
+            answer = result.answered(on_share)  # it simulates
+        note(table.first_sentence(answer))
+        note(table.render_summary(summary))
     remark(*(f"warning: {one}" for one in summary.warnings))
     remark(*(f"remark: {one}" for one in summary.remarks))
 

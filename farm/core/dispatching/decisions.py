@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Any
 
 import msgspec
 
@@ -20,7 +19,7 @@ class Competitor(msgspec.Struct, frozen=True):
     """A waiting job that could have been dispatched instead, with its sort key."""
 
     job: str
-    key: tuple[Any, ...]
+    key: tuple[int | float, ...]
     #: the fair-share path that it is charged to
     path: tuple[str, ...] = ()
 
@@ -33,7 +32,7 @@ class Decision(msgspec.Struct, frozen=True):
     builder: str
     slot: int
     platform: str
-    key: tuple[Any, ...]
+    key: tuple[int | float, ...]
     #: other jobs of the same lane that were waiting at that instant
     waiting: int
     #: the first of them, in dispatch order

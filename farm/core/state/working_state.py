@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import Enum
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -41,7 +41,7 @@ class JobLife(msgspec.Struct, eq=False):
     job: Job
     #: order of submission, unique: the last tie-breaker everywhere
     serial: int
-    key: tuple[Any, ...]
+    key: tuple[int | float, ...]
     submitted_at: float
     #: estimated run time that the policy sorted by, seconds
     estimated_time: float

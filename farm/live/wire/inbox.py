@@ -33,6 +33,9 @@ BLOCK = 5.0
 
 URGENT: tuple[Stream, ...] = tuple(name for name in STREAMS if name != "submissions")
 
+Found = list[tuple[bytes, list[tuple[bytes, dict[bytes, bytes] | None]]]]
+"""New entries by their streams' keys, each with its id and its fields, as redis-py returns them."""
+
 
 class PendingRead:
     """One ``XREAD BLOCK``, on a connection of its own, that is waited for in several pieces.
@@ -50,7 +53,7 @@ class PendingRead:
 
     def wait(
         self, streams: dict[str, str], count: int, timeout: float, *also: object
-    ) -> list[Any] | None:
+    ) -> Found | None:
         """Return what ``xread`` returns of these streams; None: nothing came in time.
 
         The wait ends after ``timeout`` real seconds, and when one of ``also`` becomes readable.
@@ -66,7 +69,7 @@ class PendingRead:
                 self._connection.send_command(*words)
                 self._words, self._sent_at = words, time.monotonic()
             if self._is_answered(timeout, also):
-                found = self._client.parse_response(self._connection, "XREAD")
+                found: Found = self._client.parse_response(self._connection, "XREAD")
                 self._release()
                 return found or None  # an empty answer is none
         except BaseException:
@@ -203,14 +206,14 @@ class Inbox:
             raise LostWritesError(keys=not_ours) from None
         return self._entries(found, count) if found else None
 
-    def _xread(self, cursors: dict[str, str], count: int, timeout: float) -> list[Any] | None:
+    def _xread(self, cursors: dict[str, str], count: int, timeout: float) -> Found | None:
         if timeout > 0 or self._pending.is_pending:
             found = self._pending.wait(cursors, count, timeout, self.wake)
             self.wake.clear()
             return found
         return self._client.xread(cursors, count=count) or None
 
-    def _entries(self, found: Iterable[Any], count: int) -> list[Entry]:
+    def _entries(self, found: Found, count: int) -> list[Entry]:
         entries: list[Entry] = []
         for key, rows in found:
             stream = self._streams[key]

@@ -31,9 +31,14 @@ def render_summary(summary: Summary) -> RenderableType:
     return Group(title, story(_events(summary)), _spreads(summary), *parts)
 
 
+def first_sentence(answer: str) -> Text:
+    """Return what is said of a run before its tables."""
+    return Text(sentence(answer), "bold")
+
+
 def summary_html(answer: str, summary: Summary) -> str:
     """Return the first sentence on a run and its tables as HTML, for notebooks."""
-    return as_html(Group(Text(sentence(answer), "bold"), render_summary(summary)))
+    return as_html(Group(first_sentence(answer), render_summary(summary)))
 
 
 def _pools(pools: Mapping[str, Part]) -> Listing:

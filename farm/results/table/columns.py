@@ -13,6 +13,7 @@ import numpy.typing as npt
 from farm.records.coded import distinct
 
 A = TypeVar("A")
+T = TypeVar("T")
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -152,7 +153,7 @@ def as_they_are(values: Iterable[Any]) -> npt.NDArray[Any]:
     return np.array(list(values))
 
 
-def coded(values: Iterable[Hashable], known: dict[Any, Any] | None = None) -> Coded:
+def coded(values: Iterable[T | None], known: dict[T, int] | None = None) -> Coded:
     """Return a column of values that repeat; those that are not known are numbered behind them."""
     return Coded(*numbered(values, known))
 
@@ -192,8 +193,8 @@ def which(some: Flags) -> Flags | slice:
 
 
 def numbered(
-    values: Iterable[Hashable], known: dict[object, object] | None = None
-) -> tuple[Numbers, list[Any]]:
+    values: Iterable[T | None], known: dict[T, int] | None = None
+) -> tuple[Numbers, list[T]]:
     """Number the values, None as -1; unknown ones get the next numbers as they appear."""
     known = {} if known is None else known
     for number, value in enumerate(known):
