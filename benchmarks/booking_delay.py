@@ -29,10 +29,10 @@ from farm.core.scheduler import Scheduler
 from farm.forecasts.runtime.registry import make_estimator
 from farm.live.operating.client import FarmClient
 from farm.live.operating.control_plane import ControlPlane
-from farm.live.options import LiveOptions, Stays, Watchers
+from farm.live.options import LiveOptions, Stays
 from farm.live.redis.connection import connect
 from farm.live.redis.server import choose_server
-from farm.live.run import run_live
+from farm.live.run import Watchers, run_live
 from farm.live.world import LiveWorld
 from farm.metrics.series import Labels, Series
 
@@ -66,8 +66,8 @@ class Flood:
         #: seconds from each PING that was due to its answer
         self.pings: list[float] = []
 
-    def tick(self, world: LiveWorld) -> None:
-        world.serve(self._control)
+    def tick(self, world: LiveWorld) -> float:
+        due = self._control.turn(world)
         if self._sender is None and len(world.protocol.roster.host_of) == BUILDERS:
             self._delays.found.clear()
             self._began = time.monotonic()
@@ -75,13 +75,14 @@ class Flood:
             self._pinger = subprocess.Popen([*again, "ping", self._url], stdin=PIPE, stdout=PIPE)
             self._sender = subprocess.Popen([*again, str(self._jobs), self._url])
         if self._sender is None or self._pinger is None or world.stopping:
-            return
+            return due
         taken = time.monotonic() - self._began
         if world.protocol.submissions.accepted >= self._jobs or taken > LIMIT:
             print(f"{world.protocol.submissions.accepted:,} jobs read within {taken:.0f} s")
             world.stop()
             self._sender.wait()
             self.pings = json.loads(self._pinger.communicate(b"enough")[0])
+        return due
 
 
 def submit(jobs: int, url: str) -> None:

@@ -25,9 +25,9 @@ from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.forecasts.runtime.registry import make_estimator
-from farm.live.options import LiveOptions, Watchers
+from farm.live.options import LiveOptions
 from farm.live.redis.server import choose_server
-from farm.live.run import run_live
+from farm.live.run import Watchers, run_live
 from farm.results.table.records import Recorder
 
 PLATFORM = Platform("amd64", True)

@@ -34,8 +34,8 @@ from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.forecasts.runtime.registry import make_estimator
 from farm.live.hosts.host_processes import HostProcesses
 from farm.live.operating.control_plane import ControlPlane
-from farm.live.options import LiveOptions, Watchers
-from farm.live.run import run_live
+from farm.live.options import LiveOptions
+from farm.live.run import Watchers, run_live
 from farm.live.wire.pool_report import FarmStatus
 from farm.live.world import LiveWorld
 from farm.metrics.exporter import MetricsServer
@@ -149,7 +149,7 @@ def run(rules: SchedulingRules, waiting: int, seconds: float, *, watched: bool) 
                 ),
                 progress=progress,
                 on_up=up,
-                on_tick=lambda world: world.serve(control),
+                on_tick=control.turn,
                 meter=watch,
                 around=around,
             ),

@@ -35,28 +35,28 @@ class EmbeddedProvisioner:
         """Set the hosts of the run."""
         self._hosts = hosts
 
-    def tick(self, world: LiveWorld) -> None:
-        """Let the control plane report, then plan for every pool."""
+    def tick(self, world: LiveWorld) -> float:
+        """Let the control plane report, then plan for every pool; return when the next is due."""
         if not self._introduced:
             self._introduced = True
             for pool, algorithm in self._algorithms.items():
                 world.add(Watch(pool, EMBEDDED, closely=algorithm.looks_closely))
-        world.serve(self._control)
+        due = self._control.turn(world)
         if not self._algorithms:
-            return
+            return due
         if not world.stopping:
             for pool in self._algorithms:
                 self._look(pool, world)
             if self._hosts is not None:
                 self._hosts.ensure(hosts_needed(world.protocol.builders_to_host))
         next_at = min(keeping.next_at for keeping in self._keepings.values())
-        world.regular.tick_by(time.monotonic() + world.clock.real_until(next_at))
+        return min(due, time.monotonic() + world.clock.real_until(next_at))
 
     def _look(self, pool: str, world: LiveWorld) -> None:
         keeping, algorithm = self._keepings[pool], self._algorithms[pool]
         if world.clock.now() < keeping.next_at:
             return
-        report = self._control.report(pool, world.present())
+        report = self._control.report(pool, world)
         now = time.monotonic()
         keeping, actions = reconcile(keeping, report, None, now, PATIENCE)
         self._keepings[pool], plan = decide(algorithm, keeping, report, now)

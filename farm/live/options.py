@@ -1,25 +1,17 @@
-"""How a live farm is set up, and who looks on while it runs."""
+"""How a live farm is set up."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from farm.core.driver import Observer, World
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import FarmSnapshot
-from farm.live.hosts.host_processes import HostProcesses
 from farm.live.protocol.failure_detection import Patience
 from farm.live.settings import LiveSettings
 from farm.live.store.saved import Learned
-from farm.live.wire.pool_report import FarmStatus
-from farm.metrics.series import Series
-
-if TYPE_CHECKING:
-    from farm.live.world import LiveWorld
 
 #: jobs that may wait before no more are accepted
 MAX_WAITING = 2_000_000
@@ -66,20 +58,3 @@ class LiveOptions(LiveSettings, frozen=True, kw_only=True):
     ends_at: float = 0.0
     #: None: the run ends with its load, and clears up after itself
     stays: Stays | None = None
-
-
-class Watchers(msgspec.Struct, frozen=True, kw_only=True):
-    """Who looks on while a live farm runs, or has a turn."""
-
-    #: sees every event with the commands that it led to
-    observe: Observer
-    #: given the status a few times per second
-    progress: Callable[[FarmStatus], None] | None = None
-    #: called when the farm has started, before the first job (chaos, displays)
-    on_up: Callable[[LiveWorld, HostProcesses], None] | None = None
-    #: called between batches of events, some times per second (a provisioner's turn)
-    on_tick: Callable[[LiveWorld], None] = lambda _: None
-    #: receives the durations of the scheduler's work
-    meter: Series | None = None
-    #: puts something before the world (estimates of its submissions)
-    around: Callable[[LiveWorld], World] | None = None

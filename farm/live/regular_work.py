@@ -81,20 +81,21 @@ class Background:
 class RegularWork:
     """Calls what is due; instants are real. Used from the scheduler's thread.
 
-    ``show`` is called later than due if there is no time, which ``has_time`` tells, given when
-    reports were last read. ``rests``: nothing but what is due has to end a wait.
+    ``tick`` returns when it is due again at the latest. ``show`` is called later than due if there
+    is no time, which ``has_time`` tells, given when reports were last read. ``rests``: nothing but
+    what is due has to end a wait.
     """
 
     def __init__(
         self,
-        tick: Callable[[], None],
+        tick: Callable[[], float],
         look: Callable[[], None],
         show: Callable[[], object],
         has_time: Callable[[float], bool],
         *,
         rests: bool,
     ) -> None:
-        self.tick, self._look, self.show, self._has_time = tick, look, show, has_time
+        self._tick, self._look, self.show, self._has_time = tick, look, show, has_time
         self._longest_wait = LONGEST_REST if rests else MAX_WAIT
         self._tick_by = math.inf
         self._next_status = self._next_tick = self._next_look = 0.0
@@ -111,7 +112,7 @@ class RegularWork:
         """Do what is due; raises what the callbacks raise."""
         if now >= min(self._next_tick, self._tick_by):
             self._next_tick, self._tick_by = now + TICK_INTERVAL, math.inf
-            self.tick()
+            self.tick_by(self._tick())
         late_by = now - self._next_status
         shows = late_by >= STATUS_INTERVAL or (late_by >= 0 and self._has_time(now))
         # a farm at rest wakes once for both

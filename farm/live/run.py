@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import math
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 import redis
 
 from farm.core.commands import EndJob
-from farm.core.driver import World, drive
+from farm.core.driver import Observer, World, drive
 from farm.core.errors import FarmError, InvariantError, RunError, ServerError
-from farm.core.events import Event, JobsSubmitted
+from farm.core.events import JobsSubmitted
 from farm.core.model import Job
 from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
 from farm.live.clock import FarmClock
 from farm.live.hosts.host_processes import HostProcesses, hosts_needed
 from farm.live.log_recovery import recovered
-from farm.live.options import LiveOptions, Watchers
+from farm.live.options import LiveOptions
 from farm.live.redis.connection import Connection, connect
 from farm.live.redis.fence import Fence, LostWritesError
 from farm.live.redis.keys import Keys
@@ -39,6 +40,7 @@ from farm.live.wire.messages import UNSTAMPED, LoadDone
 from farm.live.wire.pool_report import FarmStatus
 from farm.live.wire.reporter import Reporter
 from farm.live.world import LiveWorld
+from farm.metrics.series import Series
 from farm.processes.signals import StopSignals
 
 #: middle collections (7,000 new objects each that live on) after which all objects are looked at
@@ -103,6 +105,24 @@ def _stamped(job: Job, arrived_at: float) -> Job:
     return msgspec.structs.replace(job, arrived_at=arrived_at)
 
 
+class Watchers(msgspec.Struct, frozen=True, kw_only=True):
+    """Who looks on while a live farm runs, or has a turn."""
+
+    #: sees every event with the commands that it led to
+    observe: Observer
+    #: given the status a few times per second
+    progress: Callable[[FarmStatus], None] | None = None
+    #: called when the farm has started, before the first job (chaos, displays)
+    on_up: Callable[[LiveWorld, HostProcesses], None] | None = None
+    #: called between batches of events, some times per second (a provisioner's turn); returns when
+    #: it is to be called again at the latest (real)
+    on_tick: Callable[[LiveWorld], float] = lambda _: math.inf
+    #: receives the durations of the scheduler's work
+    meter: Series | None = None
+    #: puts something before the world (estimates of its submissions)
+    around: Callable[[LiveWorld], World] | None = None
+
+
 class LiveRun(msgspec.Struct, frozen=True):
     """How a live run ended; what happened in it is what the observers saw."""
 
@@ -137,18 +157,6 @@ def run_live(
             return farm.run(batches)
     except redis.RedisError as error:
         raise unusable_server(server.url, error) from None
-
-
-class _Opening:
-    """A live world during its start, until the builders without a boot time have joined."""
-
-    def __init__(self, world: LiveWorld) -> None:
-        self._world = world
-        self.execute = world.execute
-
-    def next_event(self) -> Event | None:
-        """Return the next event; None when the farm stands."""
-        return self._world.next_event_of_opening()
 
 
 class _Farm:
@@ -242,9 +250,8 @@ class _Farm:
 
         Farm time stays at 0 until then, so a fixed pool is present when the first job comes.
         """
-        self._world.await_hosts(self._host_count)
-        self._world.open()
-        drive(self._scheduler, _Opening(self._world), self._watchers.observe)
+        self._world.start(self._host_count)
+        drive(self._scheduler, self._world, self._watchers.observe)
 
     def _go_on(self) -> None:
         """Continue where an earlier scheduler stopped, if there was one; hosts join later."""
@@ -253,12 +260,12 @@ class _Farm:
             self._world.go_on(self._saved, self._ends)
         self._world.open()
 
-    def _tick(self) -> None:
+    def _tick(self) -> float:
         self._lease.check()
         self._hosts.check(self._world.protocol.known_hosts)
         if self._load is not None:
             self._load.check(stop=self._world.stopping)
-        self._watchers.on_tick(self._world)
+        return self._watchers.on_tick(self._world)
 
     def _connect(self, name: str) -> Connection:
         return self._stack.enter_context(contextlib.closing(connect(self._url, name)))

@@ -6,26 +6,24 @@ bounded time, for more reports. Each is stamped with farm time when it is read.
 
 from __future__ import annotations
 
+import math
 import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from farm.core import events
 from farm.core.commands import Command, EndJob
-from farm.core.errors import RunError
 from farm.core.events import Event
 from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
 from farm.live.clock import FarmClock
 from farm.live.commits import Commits
-from farm.live.ending import Ending
-from farm.live.operating.control_plane import ControlPlane, Present
+from farm.live.lifetime import Lifetime
 from farm.live.options import LiveOptions
 from farm.live.protocol.protocol import Protocol
 from farm.live.redis.trouble import MAX_ABSENCE, ServerCalls, Trouble
 from farm.live.regular_work import LEAST_WAIT, MAX_WAIT, Background, RegularWork
-from farm.live.settings import from_environment, start_limit
+from farm.live.store.published import Notices
 from farm.live.store.saved import SavedFarm
 from farm.live.store.store import Store
 from farm.live.wire.dead_letters import SHOWN
@@ -38,8 +36,9 @@ from farm.metrics.series import Series
 class LiveWorld:
     """A world for ``farm.core.driver.drive``; used from one thread (only ``stop`` from others).
 
-    The caller starts the ``clock``. ``tick`` is called between batches, every 0.05 to 0.25 s real,
-    and may raise RunError; ``progress`` is given the status a few times per second.
+    The caller starts the ``clock``. ``tick`` is called between batches, every 0.05 to 0.25 s real
+    and when it last asked for it, and may raise RunError; ``progress`` is given the status a few
+    times per second.
     """
 
     def __init__(
@@ -51,7 +50,7 @@ class LiveWorld:
         pools: Sequence[PoolSpec],
         clock: FarmClock,
         options: LiveOptions,
-        tick: Callable[[], None] = lambda: None,
+        tick: Callable[[], float] = lambda: math.inf,
         progress: Callable[[FarmStatus], None] | None = None,
         meter: Series | None = None,
     ) -> None:
@@ -82,7 +81,7 @@ class LiveWorld:
             # the processes of hosts that are started here are looked after by ticks
             rests=stays and options.hosts == 0,
         )  # fmt: skip
-        self._ending = Ending(scheduler, self.protocol, None if stays else options.ends_at)
+        self._lifetime = Lifetime(scheduler, self.protocol, None if stays else options.ends_at)
 
     # --- the World protocol -----------------------------------------------------------------
 
@@ -96,17 +95,13 @@ class LiveWorld:
             self.commits.commit()
             now = time.monotonic()
             self.regular.do(now)
-            if self._ending.is_over(self.clock.now(), now):
+            if self._lifetime.is_over(self.clock.now(), now):
                 return None
-            self._ending.look(self.clock.now(), now)
             pause = self.background.turn(now)
             self._meter.observe("farm_scheduler_aside_seconds", time.monotonic() - now)
             if not pending:
                 silence_at = self.protocol.failures.next_silence()
                 self.take_in(self.regular.longest_wait(now, pause, silence_at))
-        return self._next()
-
-    def _next(self) -> Event:
         event = self.protocol.out.next()
         self.commits.touch(event)
         return event
@@ -119,7 +114,7 @@ class LiveWorld:
 
     def stop(self) -> None:
         """Request the end: once, running jobs end; twice, they are cancelled. Callable anywhere."""
-        self._ending.asked += 1
+        self._lifetime.asked += 1
         self._inbox.wake.set()
 
     def wake(self) -> None:
@@ -129,7 +124,7 @@ class LiveWorld:
     @property
     def stopping(self) -> bool:
         """Whether the end was requested."""
-        return self._ending.asked > 0
+        return self._lifetime.asked > 0
 
     def set_aside(self, error: Exception) -> None:
         """Keep the message that could not be handled, whole, and let no scheduler read it again."""
@@ -147,21 +142,14 @@ class LiveWorld:
         """Add an event, made at the present farm time."""
         self.protocol.out.add(make(self.clock.now()))
 
-    def present(self) -> Present:
-        """Return what a control plane sees of the farm, and where its answers go."""
-        return Present(
-            clock=self.clock,
-            protocol=self.protocol,
-            notices=self._store.notices,
-            background=self.background,
-            stopping=self.stopping,
-            status=self.status,
-            server_time=lambda: self._call(self._store.server_time),
-        )
+    @property
+    def notices(self) -> Notices:
+        """Where the farm's state is published, and its answers go."""
+        return self._store.notices
 
-    def serve(self, control: ControlPlane) -> None:
-        """Give the control plane a turn."""
-        self.regular.tick_by(control.turn(self.present()))
+    def server_time(self) -> float:
+        """Return the time of day by the server's clock (Unix)."""
+        return self._call(self._store.server_time)
 
     def go_on(self, saved: SavedFarm, ends: Sequence[EndJob] = ()) -> None:
         """Continue a restored farm; ``ends``: of jobs that the server may have lost."""
@@ -170,35 +158,12 @@ class LiveWorld:
         self.protocol.go_on(saved, tuple(self._scheduler.builders), at, now)
 
     def open(self) -> None:
-        """Open the farm; if it stays up, a separate service sizes its provisioned pools."""
-        provisioned = self._options.stays is None
-        self.add_event(lambda at: events.FarmOpened(at, provisioned=provisioned))
+        """Open the farm."""
+        self._lifetime.open(self.clock.now())
 
-    def await_hosts(self, count: int) -> None:
-        """Wait until this many hosts are up; raises RunError after FARM_START_TIMEOUT."""
-        hosts = self.protocol.known_hosts
-        self._await(lambda: len(hosts) >= count, lambda: f"{len(hosts)} of {count} builder hosts")
-
-    def next_event_of_opening(self) -> Event | None:
-        """Return the next event until the builders that need no time to boot are there.
-
-        Raises RunError if nothing happens for so long as FARM_START_TIMEOUT.
-        """
-        pending, booting = self.protocol.out.events, self.protocol.builders
-        self._await(
-            lambda: pending or not booting.booting_at_once, lambda: "not all of the first builders"
-        )
-        return self._next() if pending else None
-
-    def _await(self, there: Callable[[], object], who: Callable[[], str]) -> None:
-        timeout = from_environment().start_timeout
-        deadline = time.monotonic() + timeout
-        while not there() and not self.stopping:
-            self.regular.tick()
-            self.commits.commit()
-            self.take_in(0.05)
-            if time.monotonic() > deadline:
-                raise RunError(f"{who()} came up within {start_limit(timeout)}")
+    def start(self, hosts: int) -> None:
+        """Let the next event be None, once, when the farm is up; it opens with this many hosts."""
+        self._lifetime.start(hosts, time.monotonic())
 
     def take_in(self, timeout: float = MAX_WAIT) -> None:
         """Wait for reports, at most so long, and turn what came into events."""
@@ -211,9 +176,7 @@ class LiveWorld:
         entries = self.commits.ask(lambda: self._inbox.read(timeout, submissions=room))
         now, at = time.monotonic(), self.clock.now()
         self.commits.read(len(entries), now)
-        protocol.note_reading(timeout, now)
-        for entry in entries:
-            protocol.receive(entry, at, now)
+        protocol.receive(entries, timeout, at, now)
         unsure = protocol.hosts.unsure(now)
         queued = self.commits.ask(lambda: self._store.queued_messages(unsure)) if unsure else {}
         protocol.hosts.compare(queued, at)
@@ -252,4 +215,4 @@ class LiveWorld:
     def _wait_out(self, seconds: float) -> bool:
         self.regular.show()
         time.sleep(seconds)
-        return self._ending.is_pressing
+        return self._lifetime.is_pressing

@@ -12,6 +12,7 @@ import json
 import struct
 import time
 from collections.abc import Callable
+from math import inf
 from pathlib import Path
 
 import msgspec
@@ -106,7 +107,7 @@ class Doors:
         # numbered anew: the same good one, corrupted, would count as a repetition
         self.seq += 1
         envelope = msgspec.structs.replace(envelope, seq=self.seq)
-        door.protocol.receive(Entry(stream, "1-1", envelope, data), door.at, door.at)
+        door.protocol.receive([Entry(stream, "1-1", envelope, data)], inf, door.at, door.at)
         door.settle()
         door.protocol.out.events.clear()
         door.hosts.compare({}, door.at)

@@ -20,11 +20,11 @@ from farm.core.pools.spec import PoolSpec
 from farm.core.rules import Estimator, SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.forecasts.runtime.registry import make_estimator
-from farm.live.options import LiveOptions, Watchers
+from farm.live.options import LiveOptions
 from farm.live.redis.connection import connect
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import EmbeddedServer, Server
-from farm.live.run import LiveRun, run_live
+from farm.live.run import LiveRun, Watchers, run_live
 from tests.fixtures.wire import Wire
 from tests.worlds.up import Service
 

@@ -25,9 +25,9 @@ from farm.core.state.restore import restore
 from farm.forecasts.runtime.registry import make_estimator
 from farm.live.operating.answering import MAX_QUESTIONS
 from farm.live.operating.control_plane import MAX_ANSWERS, ControlPlane
-from farm.live.options import LiveOptions, Stays, Watchers
+from farm.live.options import LiveOptions, Stays
 from farm.live.redis.keys import LAST_ENTRY, STREAMS, Keys
-from farm.live.run import run_live
+from farm.live.run import Watchers, run_live
 from farm.live.store.store import Store
 from farm.live.wire import messages as wire
 from farm.live.wire.dead_letters import KEPT, kept
@@ -141,11 +141,12 @@ class StayingFarm:
         def go_on(snapshot: Any, anew: bool, _: object) -> None:
             restore(scheduler, snapshot, rekey=anew)
 
-        def tick(world: LiveWorld) -> None:
-            world.serve(control)
+        def tick(world: LiveWorld) -> float:
+            due = control.turn(world)
             late = time.monotonic() > deadline
             if (over(world) or late) and not world.stopping:
                 world.stop()
+            return due
 
         settings = LiveOptions(
             redis_url=self.url, prefix=self.keys.prefix, log_folder=self.folder, hosts=1,

@@ -22,8 +22,8 @@ from farm.core.model import Job, Platform
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.core.pools.spec import PoolSpec
-from farm.live.options import LiveOptions, Watchers
-from farm.live.run import run_live
+from farm.live.options import LiveOptions
+from farm.live.run import Watchers, run_live
 
 class Truth:
     learns = False

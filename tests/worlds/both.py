@@ -8,8 +8,8 @@ import pytest
 
 from farm.assembly import make_scheduler, pool_specs
 from farm.core.driver import Observer
-from farm.live.options import LiveOptions, Watchers
-from farm.live.run import run_live
+from farm.live.options import LiveOptions
+from farm.live.run import Watchers, run_live
 from farm.scenario import Scenario
 from farm.sim.simulation import Simulation, together
 from farm.workload import batches, build_jobs

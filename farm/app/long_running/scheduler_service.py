@@ -100,9 +100,7 @@ def serve(
         redis_url=redis, prefix=prefix, hosts=hosts, stays=stays, incarnation=settings.incarnation
     )
     observers = () if lines is None else (lines,)
-    ended = farm.play(
-        None, options, observers=observers, on_up=up, on_tick=lambda w: w.serve(farm.control)
-    )
+    ended = farm.play(None, options, observers=observers, on_up=up, on_tick=farm.control.turn)
     status = ended.status
     log.info("stopped: %d waiting and %d running jobs stay", status.waiting, status.running)
 

@@ -15,9 +15,9 @@ from farm.core.driver import Observer, World
 from farm.forecasts.dispatch.at_submission import EstimatingWorld
 from farm.live.hosts.host_processes import HostProcesses
 from farm.live.operating.control_plane import ControlPlane
-from farm.live.options import LiveOptions, Watchers
+from farm.live.options import LiveOptions
 from farm.live.protocol.failure_detection import Patience
-from farm.live.run import Batches, LiveRun, run_live
+from farm.live.run import Batches, LiveRun, Watchers, run_live
 from farm.live.wire.pool_report import FarmStatus
 from farm.live.world import LiveWorld
 from farm.metrics.exporter import MetricsPlace
@@ -91,7 +91,7 @@ class LiveFarm:
         *,
         observers: Sequence[Observer] = (),
         on_up: Callable[[LiveWorld, HostProcesses], None],
-        on_tick: Callable[[LiveWorld], None],
+        on_tick: Callable[[LiveWorld], float],
         show: Callable[[FarmStatus], None] | None = None,
     ) -> LiveRun:
         """Run the farm to its end, in the main thread; arguments as ``run_live`` has them."""

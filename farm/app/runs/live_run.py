@@ -74,9 +74,10 @@ def live_run(
     )
     with RunRecorder(scenario, "live", out, workload, keep_events=keep_events) as recorder:
 
-        def tick(world: LiveWorld) -> None:
-            provisioner.tick(world)
+        def tick(world: LiveWorld) -> float:
+            due = provisioner.tick(world)
             recorder.flush()
+            return due
 
         farm.metering.lead(in_charge=True)
         ended = farm.play(

@@ -72,7 +72,8 @@ class Metering:
     def adopt(self, world: LiveWorld) -> None:
         """Continue the counts of a farm that stays up, which may have had another scheduler."""
         if self.metrics is not None:
-            self.metrics.adopt(world.clock.now(), world.commits.ended)
+            status = world.status()
+            self.metrics.adopt(status.at, status.ended)
 
     def lead(self, *, in_charge: bool) -> None:
         """The scheduler is in charge, or stands by."""

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
-import msgspec
 from msgspec.structs import replace
 
 from farm.core import events
@@ -25,18 +24,16 @@ from farm.forecasts.dispatch.calibration import Calibration
 from farm.forecasts.dispatch.lately import RecentErrors
 from farm.forecasts.dispatch.recent_arrivals import MOST_JOBS, ArrivalMemory
 from farm.forecasts.runtime.interface import Progress
-from farm.live.clock import FarmClock
 from farm.live.operating.answering import Questions, Rollouts
 from farm.live.operating.answers import BUSY, FarmImage, as_chosen
 from farm.live.operating.images import Images
 from farm.live.protocol.protocol import Protocol
-from farm.live.regular_work import Background
-from farm.live.store.published import Notices
 from farm.live.store.saved import Learned
 from farm.live.wire import messages as wire
 from farm.live.wire.messages import Watch
 from farm.live.wire.pool_report import FarmStatus, LostBuilder, PoolReport
 from farm.live.wire.report_checks import readable
+from farm.live.world import LiveWorld
 from farm.scenario import Scenario
 
 #: real seconds between reports; more if they are costly (at most a 20th of the time), up to what
@@ -56,22 +53,6 @@ SAVING_INTERVAL = 2.0
 CHANGES = (events.DrainRequested, events.UndrainRequested, events.SchedulingChanged)
 
 
-class Present(msgspec.Struct, frozen=True, kw_only=True):
-    """What a control plane sees of its farm beside the scheduler, and where its answers go."""
-
-    clock: FarmClock
-    #: hosts, requested builders, plans, and the questions that were asked
-    protocol: Protocol
-    notices: Notices
-    #: where questions are answered, in steps
-    background: Background
-    #: the end was requested
-    stopping: bool
-    status: Callable[[], FarmStatus]
-    #: the time of day by the server's clock (Unix)
-    server_time: Callable[[], float]
-
-
 class PoolReports:
     """Observes the pools."""
 
@@ -81,26 +62,19 @@ class PoolReports:
         #: for whom each pool is observed
         self._watches: dict[str, Watch] = {}
 
-    def of(
-        self, protocol: Protocol, clock: FarmClock, pools: Iterable[str]
-    ) -> dict[str, PoolReport]:
+    def of(self, farm: LiveWorld, pools: Iterable[str]) -> dict[str, PoolReport]:
         """Return how these pools stand now, by name."""
         joined = defaultdict[str, list[str]](list)
         for name, state in self._scheduler.builders.items():
             joined[state.builder.pool].append(name)
         counts = count_builders(self._scheduler)
         states = {name: counts.get(name, {"booting": 0}) for name in pools}
-        return {n: self._report(n, protocol, clock, states[n], joined[n]) for n in states}
+        return {n: self._report(n, farm, states[n], joined[n]) for n in states}
 
     def _report(
-        self,
-        name: str,
-        protocol: Protocol,
-        clock: FarmClock,
-        states: dict[str, int],
-        joined: Sequence[str],
+        self, name: str, farm: LiveWorld, states: dict[str, int], joined: Sequence[str]
     ) -> PoolReport:
-        spec = self._scheduler.keeper.specs[name]
+        spec, protocol, clock = self._scheduler.keeper.specs[name], farm.protocol, farm.clock
         watch, plan = protocol.plans.watches.get(name), protocol.plans.plans.get(name)
         if watch is not None and watch is not self._watches.get(name):
             self._watches[name] = watch
@@ -212,7 +186,7 @@ class ControlPlane:
         for pool in self._scheduler.pools.values():
             self._pool_of.update(dict.fromkeys(pool.requested, pool.name))
 
-    def turn(self, farm: Present) -> float:
+    def turn(self, farm: LiveWorld) -> float:
         """Answer and report, between batches of events; return when the next turn is due (real)."""
         now = time.monotonic()
         if self._long_lived:
@@ -228,7 +202,7 @@ class ControlPlane:
             self._next_report = now + max(REPORT_INTERVAL, cost)
         return min(self._answer(farm), self._report_due(farm))
 
-    def _report_due(self, farm: Present) -> float:
+    def _report_due(self, farm: LiveWorld) -> float:
         """Return when the next report is to be made (real)."""
         is_news = self._is_news or farm.protocol.changes != self._changes
         due = self._next_report if is_news else self._reported_at + REST_INTERVAL
@@ -236,7 +210,7 @@ class ControlPlane:
         needed = time.monotonic() + farm.clock.real_until(plans_at)
         return min(due, max(needed, self._not_before))
 
-    def _answer(self, farm: Present) -> float:
+    def _answer(self, farm: LiveWorld) -> float:
         """Answer what was asked, jobs in steps; return when an image may be ready (real)."""
         asked = farm.protocol.out.asked[:MAX_ANSWERS]
         farm.protocol.out.asked.clear()
@@ -255,7 +229,7 @@ class ControlPlane:
             farm.notices.reply(BUSY, *refused)
         return due
 
-    def _ask(self, question: wire.Ask, farm: Present) -> bool:
+    def _ask(self, question: wire.Ask, farm: LiveWorld) -> bool:
         if self._questions is None:
             self._questions = Questions(
                 self._scheduler,
@@ -273,7 +247,7 @@ class ControlPlane:
         state = self._scheduler.jobs.get(job)
         return state is not None and state.slot is None
 
-    def _image_of(self, farm: Present) -> FarmImage:
+    def _image_of(self, farm: LiveWorld) -> FarmImage:
         choices = self._scheduler.rules.choices
         snapshot = snapshot_of(self._scheduler, farm.clock.now())
         return FarmImage(
@@ -296,7 +270,7 @@ class ControlPlane:
         estimator: object = self._scheduler.estimator
         return estimator.dump() if hasattr(estimator, "dump") else None
 
-    def _keep_learned(self, farm: Present, now: float) -> None:
+    def _keep_learned(self, farm: LiveWorld, now: float) -> None:
         """Save what was learned occasionally (at most a 20th of the time), and at the end."""
         if not self._is_unsaved or (now < self._next_saving and not farm.stopping):
             return
@@ -310,17 +284,17 @@ class ControlPlane:
         farm.notices.keep_learned(learned)
         self._next_saving = now + max(SAVING_INTERVAL, SHARE * (time.monotonic() - now))
 
-    def report(self, pool: str, farm: Present) -> PoolReport:
+    def report(self, pool: str, farm: LiveWorld) -> PoolReport:
         """Return the report on a pool for the embedded provisioner."""
-        return self._pool_reports.of(farm.protocol, farm.clock, [pool])[pool]
+        return self._pool_reports.of(farm, [pool])[pool]
 
     # --- reports ----------------------------------------------------------------------------
 
-    def _report(self, farm: Present, now: float) -> None:
+    def _report(self, farm: LiveWorld, now: float) -> None:
         was_news, self._is_news = self._is_news, False
         self._reported_at, self._reported_farm_at = now, farm.clock.now()
         self._changes = farm.protocol.changes
-        pools = self._pool_reports.of(farm.protocol, farm.clock, self._pools)
+        pools = self._pool_reports.of(farm, self._pools)
         hosts = farm.protocol.host_records()
         farm.notices.publish(pools, hosts, self._status(farm, now))
         if self._long_lived and (was_news or self._is_surplus):
@@ -329,7 +303,7 @@ class ControlPlane:
     def _lost_lately(self, now: float) -> tuple[LostBuilder, ...]:
         return tuple(builder for at, builder in self._lost if at > now - LOST_TIME)
 
-    def _status(self, farm: Present, now: float) -> FarmStatus:
+    def _status(self, farm: LiveWorld, now: float) -> FarmStatus:
         while self._ended_at and self._ended_at[0] < now - MINUTE:
             self._ended_at.popleft()
         status, lost = farm.status(), self._lost_lately(now)

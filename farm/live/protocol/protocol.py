@@ -99,22 +99,22 @@ class Protocol:
         """How many builders hosts play, or are to play."""
         return len(self.roster.host_of) + len(self.builders.wanted)
 
-    def note_reading(self, within: float, now: float) -> None:
-        """Messages were read, waiting so long; if they should have been before, none is silent."""
+    def receive(self, entries: Sequence[Entry], within: float, at: float, now: float) -> None:
+        """Handle messages that were read at this instant, and were waited for so long.
+
+        If they should have been read before, no host counts as silent.
+        """
         self.hosts.now = now
         if now - self._read_at > within + self.failures.patience.gap:
             self.failures.restart_timeouts(now)
         self._read_at = now
-
-    def receive(self, entry: Entry, at: float, now: float) -> None:
-        """Handle a message that was read at this instant."""
-        self.out.message = entry
-        if entry.stream == "reports":
-            self.hosts.now = now
-            self.hosts.hear(entry.envelope, at)
-        else:
-            for report in entry.envelope.reports:
-                self.take(report, at)
+        for entry in entries:
+            self.out.message = entry
+            if entry.stream == "reports":
+                self.hosts.hear(entry.envelope, at)
+            else:
+                for report in entry.envelope.reports:
+                    self.take(report, at)
         self.out.message = None
 
     def take(self, report: wire.Report, at: float) -> None:

@@ -67,11 +67,11 @@ def test_a_scheduler_whose_reports_take_long_still_counts_as_running(
         used.at += processor
         written.append(real.at)
 
-    monkeypatch.setattr(leader.world.present().notices, "publish", publish)
+    monkeypatch.setattr(leader.world.notices, "publish", publish)
     clock = SimpleNamespace(monotonic=real.monotonic, thread_time=used.monotonic, time=time.time)
     monkeypatch.setattr(control_plane, "time", clock)
     while real.at < 1060.0:
-        leader.world.serve(control)
+        control.turn(leader.world)
         real.at += 0.05
     gaps = [later - earlier for earlier, later in itertools.pairwise(written)]
     assert max(gaps) < longest
@@ -87,7 +87,7 @@ def test_cancelled_jobs_are_no_throughput(lead: Lead):
         for name, outcome in (("a", "succeeded"), ("b", "cancelled"), ("c", "failed"))
     ]
     control.observe(AlarmRang(1.0), ends)
-    assert control._status(leader.world.present(), 0.0).ended_last_minute == 2
+    assert control._status(leader.world, 0.0).ended_last_minute == 2
 
 
 @pytest.mark.live
@@ -98,8 +98,8 @@ def test_the_reason_of_a_plan_is_made_readable(lead: Lead):
     plan = Plan(pool, serial=1, desired=0, why="\x1b[2J" + "x" * 5000, token="t")
     leader.world.add(Watch(pool, "t"))
     leader.world.add(plan)
-    leader.world.serve(control)
-    why = control.report(pool, leader.world.present()).why
+    control.turn(leader.world)
+    why = control.report(pool, leader.world).why
     assert why.startswith("\\x1b[2Jxxx")
     assert why.isprintable()
     assert len(why) < 2000
@@ -153,7 +153,7 @@ def test_a_lost_builder_is_shown_with_its_pool(
     for at in (2.0, 3.0):
         lost = BuilderLost(at, "static-7f", "its host is silent")
         control.observe(lost, leader.scheduler.handle(lost))
-    leader.world.serve(control)
+    control.turn(leader.world)
     with FarmClient(server.url, keys.prefix) as operator:
         found = operator.status().lost
     assert found == (LostBuilder("static-7f", 2.0, "its host is silent", "linux"),)
@@ -171,7 +171,7 @@ def test_a_builder_whose_host_was_stopped_is_not_shown_as_lost(
         BuilderLost(2.0, "static-7f", "its host left", excused=True),
     ):
         control.observe(event, leader.scheduler.handle(event))
-    leader.world.serve(control)
+    control.turn(leader.world)
     with FarmClient(server.url, keys.prefix) as operator:
         assert operator.status().lost == ()
 
@@ -186,7 +186,7 @@ def test_the_next_scheduler_knows_how_right_estimates_were(lead: Lead):
     job = Job(id="c", service_time=1.0, platform=Platform("amd64"))
     control._lately.memory.told["c"] = [("rollout", 10.0)]
     control.observe(AlarmRang(50.0), [StartJob(job, 1, "linux-1", 0)])
-    leader.world.serve(control)
+    control.turn(leader.world)
     leader.commit()
     after, follower = Calibration(), lead()
     another = follower.control(calibrations={"declared": after})
@@ -204,7 +204,7 @@ def test_the_status_says_whether_there_are_invocations(
     """Commands on invocations are refused where there are none."""
     scenario = load_scenario("mm1", scheduling__fair_share=keys_of_jobs)
     leader = lead(rules=make_rules(scenario))
-    leader.world.serve(leader.control(scenario))
+    leader.control(scenario).turn(leader.world)
     with FarmClient(server.url, keys.prefix) as operator:
         assert operator.status().fair_share is bool(keys_of_jobs)
 
@@ -215,7 +215,7 @@ def test_a_question_that_is_refused_is_an_error(server: Server, keys: Keys, lead
     with FarmClient(server.url, keys.prefix) as operator:
 
         def refuse(question: Ask) -> None:
-            lead().world.present().notices.reply(BUSY, question.reply_to)
+            lead().world.notices.reply(BUSY, question.reply_to)
 
         operator.send = refuse  # type: ignore[method-assign]
         with pytest.raises(ServerError, match="too many questions wait"):
@@ -231,12 +231,12 @@ def test_an_operator_who_has_changed_something_gets_no_older_image(
     leader = lead()
     control, times = leader.control(), itertools.count(1.0)
     monkeypatch.setattr(leader.world.clock, "now", lambda: next(times))
-    leader.world.serve(control)
+    control.turn(leader.world)
     with FarmClient(server.url, keys.prefix) as operator:
 
         def deliver(question: Ask) -> None:
             leader.world.add(question)
-            leader.world.serve(control)
+            control.turn(leader.world)
             leader.commit()
 
         operator.send = deliver  # type: ignore[method-assign]
@@ -257,7 +257,7 @@ def test_a_submitter_learns_what_the_farm_refused(
     """Before it says that a job was submitted; another's refusal is none of its own."""
     monkeypatch.setattr(submissions, "MAX_PLATFORMS", 1)
     leader = lead()
-    leader.world.serve(leader.control())
+    leader.control().turn(leader.world)
     monkeypatch.setattr(
         client_module,
         "time",
@@ -296,7 +296,7 @@ def test_only_the_servers_clock_says_whether_a_scheduler_runs(
     """Neither the scheduler's machine nor the operator's needs the right time."""
     leader = lead()
     with one_hour_ahead():
-        leader.world.serve(leader.control())
+        leader.control().turn(leader.world)
     with FarmClient(server.url, keys.prefix) as operator:
         status = operator.status()
         with one_hour_ahead():
@@ -313,7 +313,7 @@ def test_a_load_is_submitted_by_the_farms_time(
 ):
     """A submitting machine's clock that is wrong does not enter the jobs' arrivals."""
     leader = lead()
-    leader.world.serve(leader.control())
+    leader.control().turn(leader.world)
     workload = [{"arrivals": {"every": "1s", "count": 1, "service_time": "1s"}}]
     pools = [{"name": "linux", "builders": 1}]
     scenario = load_scenario({"name": "load", "pools": pools, "workload": workload})

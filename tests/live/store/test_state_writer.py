@@ -192,10 +192,10 @@ def test_an_idle_farm_whose_server_is_emptied_is_rewritten(client, keys: Keys):
         at=1.0, submitted=0, waiting=0, running=0, ended={}, builders={}, hosts=0, stopping=False,
         written_at=1.0, speed=1.0,
     )  # fmt: skip
-    leader.world.present().notices.publish({}, {}, status)
+    leader.world.notices.publish({}, {}, status)
     written = client.get(keys.status)
     client.delete(*client.keys(f"{keys.prefix}*"))
-    leader.world.present().notices.publish({}, {}, status)
+    leader.world.notices.publish({}, {}, status)
     assert not client.exists(keys.status)
     leader.commit()
     assert client.get(keys.status) == written

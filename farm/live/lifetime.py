@@ -1,0 +1,99 @@
+"""When a live farm is up, when it has ended, and how it is stopped."""
+
+from __future__ import annotations
+
+from farm.core.errors import RunError
+from farm.core.events import CancelRequested, FarmOpened
+from farm.core.model import Cause
+from farm.core.scheduler import Scheduler
+from farm.live.protocol.protocol import Protocol
+from farm.live.settings import from_environment, start_limit
+
+#: real seconds that cancelled attempts get to answer after the second stop request
+LAST_CHANCE = 5.0
+
+
+class Lifetime:
+    """Opens a farm, detects its end, and carries out stop requests.
+
+    In a run the first stop request closes the intake and cancels the jobs that wait: running ones
+    end. The second cancels those too, and waits a bounded time for their builders to answer. A
+    farm that stays up (``ends_at``: None) ends at the first, leaving everything as it is.
+    """
+
+    def __init__(self, scheduler: Scheduler, protocol: Protocol, ends_at: float | None) -> None:
+        self._scheduler, self._protocol = scheduler, protocol
+        #: a run lasts at least so long, farm time
+        self._ends_at = ends_at
+        #: how often a stop was requested (written by signal handlers and other threads)
+        self.asked = 0
+        self._obeyed = 0
+        self._over_at = float("inf")
+        self._is_open = self._is_starting = False
+        #: how many hosts a start waits for, and how many hosts are up and builders boot
+        self._awaited, self._coming = 0, (0, 0)
+        #: when that has to have changed (real)
+        self._overdue_at = 0.0
+
+    @property
+    def is_pressing(self) -> bool:
+        """Whether the end was requested so that nothing is waited for."""
+        return self.asked > (0 if self._ends_at is None else 1)
+
+    def open(self, at: float) -> None:
+        """Open the farm; if it stays up, a separate service sizes its provisioned pools."""
+        self._is_open = True
+        self._protocol.out.add(FarmOpened(at, provisioned=self._ends_at is not None))
+
+    def start(self, hosts: int, now: float) -> None:
+        """Open it when this many hosts are up; it is over, once, when it is up.
+
+        That is with the builders that need no time to boot.
+        """
+        self._is_starting, self._awaited = True, hosts
+        self._overdue_at = now + from_environment().start_timeout
+
+    def is_over(self, at: float, now: float) -> bool:
+        """Return whether nothing is left to be done at farm time ``at`` (``now`` is real).
+
+        Carries out stop requests. Raises RunError for a start in which nothing happens for so long
+        as FARM_START_TIMEOUT.
+        """
+        if self._is_starting:
+            self._is_starting = self._still_starts(at, now)
+            return not self._is_starting
+        if self._ends_at is None:
+            return self.asked > 0
+        done = self._protocol.submissions.ended and not self._scheduler.jobs
+        if (done and (at >= self._ends_at or self._obeyed > 0)) or now >= self._over_at:
+            return True
+        if self.asked > self._obeyed:
+            self._obey(at, now)
+        return False
+
+    def _obey(self, at: float, now: float) -> None:
+        """Carry out a stop request."""
+        self._obeyed += 1
+        self._protocol.submissions.close(at)
+        running_too, states = self._obeyed > 1, self._scheduler.jobs.values()
+        if running_too:
+            self._over_at = min(self._over_at, now + LAST_CHANCE)
+        if jobs := tuple(s.job.id for s in states if running_too or s.slot is None):
+            self._protocol.out.add(CancelRequested(at, jobs=jobs, cause=Cause.STOPPED))
+
+    def _still_starts(self, at: float, now: float) -> bool:
+        hosts, builders = len(self._protocol.known_hosts), self._protocol.builders
+        if not self._is_open and (hosts >= self._awaited or self.asked):
+            self.open(at)
+            return True
+        if self.asked or (self._is_open and not builders.booting_at_once):
+            return False
+        timeout = from_environment().start_timeout
+        if self._coming != (coming := (hosts, len(builders.booting))):
+            self._coming, self._overdue_at = coming, now + timeout
+        if now > self._overdue_at:
+            who = f"{hosts} of {self._awaited} builder hosts"
+            if self._is_open:
+                who = "not all of the first builders"
+            raise RunError(f"{who} came up within {start_limit(timeout)}")
+        return True
