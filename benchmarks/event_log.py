@@ -20,7 +20,7 @@ from farm.app.runs.simulated_run import simulated_run
 from farm.assembly import make_scheduler
 from farm.results.log.reader import read_log
 from farm.scenario import Scenario, parse_scenario
-from farm.sim.play import CompiledRun, chosen
+from farm.sim.engines import CompiledRun, chosen
 from farm.sim.simulation import no_garbage_collection
 from farm.workload import build_jobs
 

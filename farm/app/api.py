@@ -16,7 +16,7 @@ from farm.core.model import Job
 from farm.forecasts.runtime.interface import RuntimeEstimator
 from farm.scenario import Scenario
 from farm.scenario.load import load_scenario as load_from
-from farm.sim.play import Engine
+from farm.sim.engines import Engine
 
 Source = str | Path | Mapping[str, object] | Scenario
 """A scenario, its file, the name of a packaged example, or a mapping like a file's."""

@@ -33,7 +33,7 @@ from farm.results.comparison.significance import student_quantile
 from farm.results.summary.objectives import Term, measure
 from farm.results.summary.summary import summarise
 from farm.scenario import Pool, Scenario, TwinErrors
-from farm.sim.play import play as simulated
+from farm.sim.engines import play as simulated
 from farm.workload import build_jobs
 
 Sizes = tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Play a scenario in virtual time: here the engine is chosen, and nowhere else."""
+"""Plays a scenario in virtual time: here the engine is chosen, and nowhere else."""
 
 from __future__ import annotations
 

@@ -8,10 +8,10 @@ from farm.assembly import make_scheduler, pool_specs
 from farm.core.scheduler import Scheduler
 from farm.results.table.columns import Floats
 from farm.scenario import Scenario
+from farm.sim.engines import Algorithms, play
 from farm.sim.fast.coverage import why_not
 from farm.sim.fast.job_arrays import Jobs, Load, load_of
 from farm.sim.fast.play import play as play_compiled
-from farm.sim.play import Algorithms, play
 
 
 class OneLoad:

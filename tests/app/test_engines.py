@@ -8,7 +8,7 @@ import farm
 from farm.app.runs.own_parts import OwnParts
 from farm.app.runs.simulated_run import simulated_run
 from farm.core.errors import InputError
-from farm.sim import play
+from farm.sim import engines
 from farm.sim.fast.kernel import native
 from farm.testing import small_scenario
 
@@ -149,7 +149,7 @@ def test_jobs_that_no_builder_will_run_are_left_to_the_reference():
 
 def test_an_endless_load_is_not_awaited(monkeypatch):
     """Protects the memory from a load that only the end of the run cuts off."""
-    monkeypatch.setattr(play, "MOST_JOBS", 50)
+    monkeypatch.setattr(engines, "MOST_JOBS", 50)
     taken: list[float] = []
 
     def endless(rng):

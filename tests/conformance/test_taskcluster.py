@@ -14,8 +14,8 @@ from farm.assembly import make_scheduler, run_info
 from farm.results.summary.summary import Summary, summarise
 from farm.results.table.records import RunRecords
 from farm.scenario import Scenario, parse_scenario
-from farm.sim.play import Engine
-from farm.sim.play import play as simulated
+from farm.sim.engines import Engine
+from farm.sim.engines import play as simulated
 from farm.testing import small_scenario
 from farm.workload import build_jobs
 from provisioner.from_scenario import algorithms_of

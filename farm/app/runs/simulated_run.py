@@ -22,8 +22,8 @@ from farm.results.summary.figures import Counted, Figures
 from farm.results.summary.summary import Summary
 from farm.results.table.job_table import JobTable
 from farm.scenario import Scenario
+from farm.sim.engines import CompiledRun, Engine, chosen, play_seeds
 from farm.sim.fast.play import Watch
-from farm.sim.play import CompiledRun, Engine, chosen, play_seeds
 from farm.sim.simulation import no_garbage_collection
 from farm.sim.too_large import refuse_too_large
 from farm.workload import Several, Workload

@@ -25,7 +25,7 @@ from farm.core.driver import Observer
 from farm.core.errors import InputError
 from farm.core.events import Event, JobFinished
 from farm.scenario import Scenario, load_scenario
-from farm.sim.play import Engine
+from farm.sim.engines import Engine
 from farm.sim.too_large import expected_jobs
 from farm.terminal.error_messages import said_if_interrupted
 from farm.terminal.options import (
