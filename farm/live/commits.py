@@ -173,7 +173,7 @@ class Commits:
                 batch.lives[name] = life
         before, self._for_successor = self._for_successor, {
             "counts": counts_of(self._scheduler, protocol.submissions.accepted, self.ended),
-            "wanted": tuple(protocol.builders.wanted),
+            "wanted": tuple(protocol.builders.wanted.values()),
             "requested": tuple(protocol.builders.outside.values()),
         }  # fmt: skip
         for name, value in self._for_successor.items():

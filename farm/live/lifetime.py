@@ -29,11 +29,10 @@ class Lifetime:
         self.asked = 0
         self._obeyed = 0
         self._over_at = float("inf")
-        self._is_open = self._is_starting = False
-        #: how many hosts a start waits for, and how many hosts are up and builders boot
-        self._awaited, self._coming = 0, (0, 0)
-        #: when that has to have changed (real)
-        self._overdue_at = 0.0
+        #: how many hosts it waits for before it opens; None: it is open, or others open it
+        self._awaited: int | None = None
+        #: until when it has to be up (real); None: nothing is waited for
+        self._up_by: float | None = None
 
     @property
     def is_pressing(self) -> bool:
@@ -42,7 +41,6 @@ class Lifetime:
 
     def open(self, at: float) -> None:
         """Open the farm; if it stays up, a separate service sizes its provisioned pools."""
-        self._is_open = True
         self._protocol.out.add(FarmOpened(at, provisioned=self._ends_at is not None))
 
     def start(self, hosts: int, now: float) -> None:
@@ -50,18 +48,16 @@ class Lifetime:
 
         That is with the builders that need no time to boot.
         """
-        self._is_starting, self._awaited = True, hosts
-        self._overdue_at = now + from_environment().start_timeout
+        self._awaited, self._up_by = hosts, now + from_environment().start_timeout
 
     def is_over(self, at: float, now: float) -> bool:
         """Return whether nothing is left to be done at farm time ``at`` (``now`` is real).
 
-        Carries out stop requests. Raises RunError for a start in which nothing happens for so long
-        as FARM_START_TIMEOUT.
+        Carries out stop requests. Raises RunError if hosts, or then builders, take longer to come
+        up than FARM_START_TIMEOUT.
         """
-        if self._is_starting:
-            self._is_starting = self._still_starts(at, now)
-            return not self._is_starting
+        if self._up_by is not None:
+            return self._is_up(at, now, self._up_by)
         if self._ends_at is None:
             return self.asked > 0
         done = self._protocol.submissions.ended and not self._scheduler.jobs
@@ -81,19 +77,17 @@ class Lifetime:
         if jobs := tuple(s.job.id for s in states if running_too or s.slot is None):
             self._protocol.out.add(CancelRequested(at, jobs=jobs, cause=Cause.STOPPED))
 
-    def _still_starts(self, at: float, now: float) -> bool:
-        hosts, builders = len(self._protocol.known_hosts), self._protocol.builders
-        if not self._is_open and (hosts >= self._awaited or self.asked):
+    def _is_up(self, at: float, now: float, up_by: float) -> bool:
+        hosts, awaited = len(self._protocol.known_hosts), self._awaited
+        if awaited is not None and (hosts >= awaited or self.asked):
             self.open(at)
+            self._awaited, self._up_by = None, now + from_environment().start_timeout
+        elif self.asked or (awaited is None and all(p.boot_time for p in self._protocol.booting)):
+            self._up_by = None
             return True
-        if self.asked or (self._is_open and not builders.booting_at_once):
-            return False
-        timeout = from_environment().start_timeout
-        if self._coming != (coming := (hosts, len(builders.booting))):
-            self._coming, self._overdue_at = coming, now + timeout
-        if now > self._overdue_at:
-            who = f"{hosts} of {self._awaited} builder hosts"
-            if self._is_open:
-                who = "not all of the first builders"
-            raise RunError(f"{who} came up within {start_limit(timeout)}")
-        return True
+        elif now > up_by:
+            who = "not all of the first builders"
+            if awaited is not None:
+                who = f"{hosts} of {awaited} builder hosts"
+            raise RunError(f"{who} came up within {start_limit(from_environment().start_timeout)}")
+        return False

@@ -195,7 +195,7 @@ class _Replay:
             jobs={name: job_record(state) for name, state in scheduler.jobs.items()},
             builders={name: builder_record(state) for name, state in scheduler.builders.items()},
             lives={},
-            wanted={play.builder.id: play for play in requests.wanted},
+            wanted=requests.wanted,
             requested={},
             learned=Learned(statistics=None if dump is None else dump(), trees=trees_of(scheduler)),
         )

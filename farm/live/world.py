@@ -202,7 +202,7 @@ class LiveWorld:
             hosts=len(self.protocol.known_hosts),
             stopping=self.stopping,
             worst_delay=submissions.worst_delay,
-            unplaced=Counter(play.builder.pool for play in self.protocol.builders.wanted),
+            unplaced=Counter(play.builder.pool for play in self.protocol.builders.wanted.values()),
             speed=self.clock.speed,
             max_waiting=self._options.max_waiting,
         )

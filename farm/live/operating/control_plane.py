@@ -98,7 +98,7 @@ class PoolReports:
             least=spec.builders,
             most=spec.max,
             chosen=self._scheduler.rules.choices.pools.get(name, PoolSize()),
-            unplaced=sum(play.builder.pool == name for play in protocol.builders.wanted),
+            unplaced=sum(play.builder.pool == name for play in protocol.builders.wanted.values()),
             desired=plan.desired if plan else (None if spec.provisioned else spec.builders),
             why=readable(plan.why) if plan else "",
         )

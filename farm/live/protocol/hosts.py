@@ -7,7 +7,6 @@ given; all others are refused.
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Iterable, Mapping
 
 from farm.core import events
@@ -83,15 +82,14 @@ class Hosts:
 
     def place(self) -> None:
         """Assign requested builders to hosts with room; the others wait for one."""
-        wanted, self._builders.wanted = self._builders.wanted, deque()
         full: set[str] = set()
-        for play in wanted:
+        for builder, play in list(self._builders.wanted.items()):
             pool = play.builder.pool
             host = None if pool in full else self._roster.host_for(pool)
             if host is None:
                 full.add(pool)
-                self._builders.wanted.append(play)
             else:
+                del self._builders.wanted[builder]
                 self._send(host, self._roster.assign(host, play, self.now))
 
     def lose(self, host: HostState, at: float, reason: str, *, excused: bool = False) -> None:
@@ -115,10 +113,10 @@ class Hosts:
         if host is not None and host.own:
             self.lose(host, at, reason, excused=excused)
             return
-        if builder not in self._builders.booting or (host is not None and builder in host.joined):
-            return  # too late: it has joined, or was not requested
-        self._builders.wanted = deque(p for p in self._builders.wanted if p.builder.id != builder)
-        if host is not None:
+        builders = self._builders
+        if builder not in builders.wanted and builder not in builders.outside:
+            if host is None or builder in host.joined:
+                return  # too late: it has joined, or was not requested
             self._send(host, self._roster.retire(host, builder, self.now))
             self._roster.gone(builder)
         self._gone(BuilderLost(at, builder, readable(reason)))
@@ -126,7 +124,7 @@ class Hosts:
 
     def _gone(self, event: BuilderLost | BuilderRetired) -> None:
         """Remove a builder that left or will not join."""
-        self._builders.not_booting(event.builder)
+        self._builders.forget(event.builder)
         self._out.add(event)
 
     # --- hosts ------------------------------------------------------------------------------
@@ -196,7 +194,7 @@ class Hosts:
             unplayed = builder not in beat.builders and beat.covers(builder)
             if builder not in host.joined and unplayed:
                 self._roster.gone(builder)
-                self._builders.wanted.append(play)
+                self._builders.wanted[builder] = play
         self.place()
 
     def unsure(self, now: float) -> list[str]:
@@ -278,7 +276,7 @@ class Hosts:
         # as requested, whatever the host reports
         builder = host.plays[name].builder
         self._roster.joined(host, name)
-        self._builders.not_booting(name)
+        self._builders.forget(name)
         self._out.add(BuilderJoined(at, builder))
 
     def _on_gone(self, report: BuilderRetired | BuilderLost, at: float) -> None:

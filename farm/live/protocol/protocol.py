@@ -95,6 +95,13 @@ class Protocol:
         return None if found is None else Progress(found[0], max(0.0, found[1] - state.started_at))
 
     @property
+    def booting(self) -> list[wire.Play]:
+        """The builders that were requested and have not joined, as they are to be played."""
+        hosts, requests = self.roster.hosts.values(), self.builders
+        hosted = (host.plays[name] for host in hosts for name in host.plays.keys() - host.joined)
+        return [*requests.wanted.values(), *requests.outside.values(), *hosted]
+
+    @property
     def builders_to_host(self) -> int:
         """How many builders hosts play, or are to play."""
         return len(self.roster.host_of) + len(self.builders.wanted)

@@ -7,7 +7,6 @@ Pure bookkeeping in real seconds (``now`` is given).
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -233,12 +232,10 @@ class BuilderRequests:
         self._speed = speed
         #: pools whose builders come with separate hosts
         self._outside_pools: set[str] = set()
-        #: requested builders that no host plays yet
-        self.wanted: deque[Play] = deque()
+        #: requested builders that no host plays yet, in the order in which they get one
+        self.wanted: dict[str, Play] = {}
         #: requested builders that hosts of their own are to play, not yet joined
         self.outside: dict[str, Play] = {}
-        #: requested and not yet joined, by builder id, with their pools
-        self.booting: dict[str, str] = {}
 
     def request(self, command: RequestBuilder) -> None:
         """A builder is requested; a host is found for it when there is one with room."""
@@ -248,8 +245,7 @@ class BuilderRequests:
         if command.outside or pool.name in self._outside_pools:
             self._give_out(play)
         else:
-            self.wanted.append(play)
-        self.booting[builder.id] = pool.name
+            self.wanted[builder.id] = play
 
     def _give_out(self, play: Play) -> None:
         # a container takes the time that it takes
@@ -261,16 +257,12 @@ class BuilderRequests:
             self._outside_pools.discard(pool)
             return
         self._outside_pools.add(pool)
-        missing, self.wanted = self.wanted, deque()
-        for play in missing:
-            if play.builder.pool == pool:
-                self._give_out(play)
-            else:
-                self.wanted.append(play)
+        for name in [n for n, play in self.wanted.items() if play.builder.pool == pool]:
+            self._give_out(self.wanted.pop(name))
 
-    def not_booting(self, builder: str) -> None:
+    def forget(self, builder: str) -> None:
         """A builder is there, or will not come."""
-        self.booting.pop(builder, None)
+        self.wanted.pop(builder, None)
         self.outside.pop(builder, None)
 
     def own(self, host: HostState, builder: Builder, *, taken: bool) -> Play | str:
@@ -283,7 +275,7 @@ class BuilderRequests:
             return f"{host.name} may not play builders of pool {builder.pool}"
         if (play := self.outside.get(builder.id)) is not None:
             return play
-        if builder.id in self.booting:
+        if builder.id in self.wanted:
             return f"{builder.id} is to be played by another host"
         # it was not requested, and has no index yet
         return Play(builder=msgspec.structs.replace(builder, index=-1))
@@ -295,14 +287,8 @@ class BuilderRequests:
             return None
         return f"{builder.id} was not requested, and has {builder.slots} slots: at most {most}"
 
-    @property
-    def booting_at_once(self) -> bool:
-        """Whether a builder is missing whose pool has no boot time."""
-        return any(not self.pools[pool].boot_time for pool in self.booting.values())
-
     def go_on(self, saved: SavedFarm) -> None:
         """Know which builders an earlier scheduler had requested."""
-        waiting = [play for n, play in saved.wanted.items() if n not in saved.builders]
-        self.wanted = deque(sorted(waiting, key=lambda play: play.builder.index))
+        waiting = sorted(saved.wanted.items(), key=lambda item: item[1].builder.index)
+        self.wanted = {n: play for n, play in waiting if n not in saved.builders}
         self.outside = {n: play for n, play in saved.requested.items() if n not in saved.builders}
-        self.booting = {name: builder.pool for name, builder in saved.booting.items()}
