@@ -50,12 +50,6 @@ def test_duration_by_size(kb, seconds):
     assert estimate_duration("binary", (), kb) == seconds
 
 
-def test_a_job_that_always_breaks_dispatch():
-    """First builder: both blamed, job reset. Second builder: the job is ahead, and fails."""
-    assert judge_failure(1, 1, retry=False) == Judgement(None, "reset", 1)
-    assert judge_failure(1, 2, retry=False) == Judgement(None, "fail", 0)
-
-
 def test_a_builder_that_always_breaks_dispatch():
     """Reset, then three times dirtied, then out of service; its jobs are always requeued."""
     verdicts = [judge_failure(count, 1, retry=False).builder_action for count in range(1, 6)]

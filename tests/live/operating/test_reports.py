@@ -109,21 +109,6 @@ PROVISIONED = (msgspec.structs.replace(POOLS[0], builders=0, provisioned=True, m
 
 
 @pytest.mark.live
-def test_a_paused_provisioner_that_resumes_decides_nothing(lead: Lead):
-    """Its plan was made before another one took the pool over: only the other's plan counts."""
-    leader = lead(pools=PROVISIONED)
-    for message in (
-        Watch("linux", "paused"),
-        Watch("linux", "present"),
-        Plan("linux", 1, 5, start=5, token="paused"),
-        Plan("linux", 1, 2, start=2, token="present"),
-    ):
-        leader.world.add(message)
-    leader.commit()
-    assert list(leader.scheduler.pool("linux").requested) == ["linux-1", "linux-2"]
-
-
-@pytest.mark.live
 def test_a_plan_for_very_many_builders_is_carried_out_in_parts(lead: Lead, client, keys: Keys):
     """The scheduler requests some of them at a time, and its provisioner sees what is missing."""
     leader = lead(pools=PROVISIONED)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import signal
 import socket
 import subprocess
 import sys
@@ -25,7 +24,7 @@ from farm.live.redis.fence import WatchedKeys
 from farm.live.redis.lease import Lease
 from farm.live.redis.server import EmbeddedServer, GivenServer, choose_server
 from farm.processes.identity import process_space
-from tests.fixtures.processes import await_gone, own_port, until
+from tests.fixtures.processes import own_port, until
 from tests.fixtures.store import watching
 
 
@@ -313,20 +312,6 @@ class TestRealServer:
         successor.take(client, server.url, wait)
         assert bool(waits) is not visible
         successor.release()
-
-    @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a Linux kernel's service")
-    def test_a_killed_farm_takes_its_server_with_it(self):
-        """Even SIGKILL leaves no server behind."""
-        code = (
-            "import time\nfrom farm.live.redis.server import choose_server\n"
-            "with choose_server(None) as server:\n"
-            "    print(server.pid, flush=True)\n    time.sleep(60)\n"
-        )
-        with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as parent:
-            pid = int(parent.stdout.readline())
-            assert Path(f"/proc/{pid}").exists()
-            parent.send_signal(signal.SIGKILL)
-        await_gone([pid])
 
 
 @pytest.mark.live
