@@ -1,4 +1,4 @@
-"""Submissions are read exactly once."""
+"""Submissions and plans are read exactly once, and within bounds."""
 
 from __future__ import annotations
 
