@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -30,7 +30,7 @@ from farm.live.store.saved import Learned, SavedFarm
 from farm.live.store.store import Store
 from farm.processes.locks import locked
 from farm.results.log.reader import Entry, read_log
-from farm.results.log.replay import Comparison
+from farm.results.log.replay import replay
 
 log = logging.getLogger("farm.scheduler")
 
@@ -160,23 +160,24 @@ class _Replay:
             trouble = "it has lost its beginning"
         with path.open("ab") as file:
             file.truncate(min(size, position.size))
-        comparison = Comparison()
-        for entry in read_log(path):
-            self._note(entry)
-            if not trouble and comparison.of(entry, self._scheduler.handle(entry.event)):
-                trouble = f"by line {entry.line} the scenario was another one"
+        entries = self._noted(read_log(path))
+        if not trouble and (difference := replay(entries, self._scheduler)) is not None:
+            trouble = f"by line {difference.line} the scenario was another one"
         if trouble:
+            deque(entries, maxlen=0)  # what would be lost is known at the end
             raise InputError(trouble)
 
-    def _note(self, entry: Entry) -> None:
-        event, self._at = entry.event, entry.event.at
-        if isinstance(event, JobsSubmitted) and not entry.ignored:
-            self.live.update((job.id, None) for job in event.jobs)
-        for command in entry.commands:
-            if isinstance(command, EndJob):
-                self.live.pop(command.job.id, None)
-                self.ends.append(command)
-                self._outcomes[command.outcome] += 1
+    def _noted(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+        for entry in entries:
+            event, self._at = entry.event, entry.event.at
+            if isinstance(event, JobsSubmitted) and not entry.ignored:
+                self.live.update((job.id, None) for job in event.jobs)
+            for command in entry.commands:
+                if isinstance(command, EndJob):
+                    self.live.pop(command.job.id, None)
+                    self.ends.append(command)
+                    self._outcomes[command.outcome] += 1
+            yield entry
 
     def saved(self, speed: float, cursor: Cursor) -> SavedFarm:
         """Return the farm as an earlier scheduler would have saved it; no host is there."""
