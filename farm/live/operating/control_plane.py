@@ -30,7 +30,6 @@ from farm.live.operating.images import Images
 from farm.live.protocol.protocol import Protocol
 from farm.live.store.saved import Learned
 from farm.live.wire import messages as wire
-from farm.live.wire.messages import Watch
 from farm.live.wire.pool_report import FarmStatus, LostBuilder, PoolReport
 from farm.live.wire.report_checks import readable
 from farm.live.world import LiveWorld
@@ -53,55 +52,46 @@ SAVING_INTERVAL = 2.0
 CHANGES = (events.DrainRequested, events.UndrainRequested, events.SchedulingChanged)
 
 
-class PoolReports:
-    """Observes the pools."""
+def pool_reports(
+    scheduler: Scheduler, farm: LiveWorld, pools: Iterable[str]
+) -> dict[str, PoolReport]:
+    """Return how these pools stand now, by name."""
+    joined = defaultdict[str, list[str]](list)
+    for name, state in scheduler.builders.items():
+        joined[state.builder.pool].append(name)
+    counts = count_builders(scheduler)
+    states = {name: counts.get(name, {"booting": 0}) for name in pools}
+    return {n: _report(n, scheduler, farm, states[n], joined[n]) for n in states}
 
-    def __init__(self, scheduler: Scheduler, pools: Sequence[PoolSpec]) -> None:
-        self._scheduler = scheduler
-        self._observers = {pool.name: PoolObserver(scheduler, pool) for pool in pools}
-        #: for whom each pool is observed
-        self._watches: dict[str, Watch] = {}
 
-    def of(self, farm: LiveWorld, pools: Iterable[str]) -> dict[str, PoolReport]:
-        """Return how these pools stand now, by name."""
-        joined = defaultdict[str, list[str]](list)
-        for name, state in self._scheduler.builders.items():
-            joined[state.builder.pool].append(name)
-        counts = count_builders(self._scheduler)
-        states = {name: counts.get(name, {"booting": 0}) for name in pools}
-        return {n: self._report(n, farm, states[n], joined[n]) for n in states}
-
-    def _report(
-        self, name: str, farm: LiveWorld, states: dict[str, int], joined: Sequence[str]
-    ) -> PoolReport:
-        spec, protocol, clock = self._scheduler.keeper.specs[name], farm.protocol, farm.clock
-        watch, plan = protocol.plans.watches.get(name), protocol.plans.plans.get(name)
-        if watch is not None and watch is not self._watches.get(name):
-            self._watches[name] = watch
-            self._observers[name] = PoolObserver(self._scheduler, spec, closely=watch.closely)
-        requested = {n: r.at for n, r in self._scheduler.pool(name).requested.items()}
-        return PoolReport(
-            snapshot=self._observers[name].look(clock.now()),
-            watcher=watch.token if watch else "",
-            heard=plan.serial if plan else 0,
-            requested=requested,
-            joined=tuple(joined),
-            elsewhere=protocol.elsewhere(name),
-            states=states,
-            closely=watch is not None and watch.closely,
-            outside=watch is not None and watch.outside,
-            provisioned=spec.provisioned,
-            processors=spec.processors,
-            virtualized=spec.virtualized,
-            boot_time=spec.boot_time,
-            speed=clock.speed,
-            least=spec.builders,
-            most=spec.max,
-            chosen=self._scheduler.rules.choices.pools.get(name, PoolSize()),
-            unplaced=sum(play.builder.pool == name for play in protocol.builders.wanted.values()),
-            desired=plan.desired if plan else (None if spec.provisioned else spec.builders),
-            why=readable(plan.why) if plan else "",
-        )
+def _report(
+    name: str, scheduler: Scheduler, farm: LiveWorld, states: dict[str, int], joined: Sequence[str]
+) -> PoolReport:
+    spec, protocol, clock = scheduler.keeper.specs[name], farm.protocol, farm.clock
+    watch, plan = protocol.plans.watches.get(name), protocol.plans.plans.get(name)
+    closely = watch is not None and watch.closely
+    return PoolReport(
+        snapshot=PoolObserver(scheduler, spec, closely=closely).look(clock.now()),
+        watcher=watch.token if watch else "",
+        heard=plan.serial if plan else 0,
+        requested={n: r.at for n, r in scheduler.pool(name).requested.items()},
+        joined=tuple(joined),
+        elsewhere=protocol.elsewhere(name),
+        states=states,
+        closely=closely,
+        outside=watch is not None and watch.outside,
+        provisioned=spec.provisioned,
+        processors=spec.processors,
+        virtualized=spec.virtualized,
+        boot_time=spec.boot_time,
+        speed=clock.speed,
+        least=spec.builders,
+        most=spec.max,
+        chosen=scheduler.rules.choices.pools.get(name, PoolSize()),
+        unplaced=sum(play.builder.pool == name for play in protocol.builders.wanted.values()),
+        desired=plan.desired if plan else (None if spec.provisioned else spec.builders),
+        why=readable(plan.why) if plan else "",
+    )
 
 
 class ControlPlane:
@@ -128,7 +118,6 @@ class ControlPlane:
     ) -> None:
         self._scheduler = scheduler
         self._pools = {pool.name: pool for pool in pools}
-        self._pool_reports = PoolReports(scheduler, pools)
         self._long_lived = long_lived
         self._keep_ended = keep_ended
         self._rollouts, self._calibrations = rollouts, calibrations or {}
@@ -286,7 +275,7 @@ class ControlPlane:
 
     def report(self, pool: str, farm: LiveWorld) -> PoolReport:
         """Return the report on a pool for the embedded provisioner."""
-        return self._pool_reports.of(farm, [pool])[pool]
+        return pool_reports(self._scheduler, farm, [pool])[pool]
 
     # --- reports ----------------------------------------------------------------------------
 
@@ -294,7 +283,7 @@ class ControlPlane:
         was_news, self._is_news = self._is_news, False
         self._reported_at, self._reported_farm_at = now, farm.clock.now()
         self._changes = farm.protocol.changes
-        pools = self._pool_reports.of(farm, self._pools)
+        pools = pool_reports(self._scheduler, farm, self._pools)
         hosts = farm.protocol.host_records()
         farm.notices.publish(pools, hosts, self._status(farm, now))
         if self._long_lived and (was_news or self._is_surplus):
