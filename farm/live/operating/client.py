@@ -250,7 +250,7 @@ class FarmClient(Sender):
             chunk = following
         return count
 
-    def check_accepted(self, timeout: float = ANSWER_TIMEOUT) -> None:
+    def check_accepted(self) -> None:
         """Raise InputError if the scheduler has refused any job that was submitted here.
 
         Where no scheduler is running, or it takes longer to read them, nothing is known of that.
@@ -258,7 +258,7 @@ class FarmClient(Sender):
         if not self._submitted or not self.is_attended():
             return
         last = place_of(self._submitted[-1])
-        if not _comes_true(lambda: place_of(self._submissions_read()) >= last, timeout):
+        if not _comes_true(lambda: place_of(self._submissions_read()) >= last, ANSWER_TIMEOUT):
             return
         if refused := self.refused():
             raise InputError(
