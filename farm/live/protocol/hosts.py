@@ -7,7 +7,7 @@ given; all others are refused.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from farm.core import events
 from farm.core.commands import CancelJob, Command, LoseBuilder, RetireBuilder, StartJob
@@ -99,13 +99,6 @@ class Hosts:
         for builder in self._roster.give_up(host):
             self._gone(BuilderLost(at, builder, reason, excused))
         self.place()
-
-    def lose_hostless(self, builders: Iterable[str], at: float) -> None:
-        """Declare those of the builders lost of whose host nothing is known."""
-        reason = "nothing is known of its host any more"
-        for builder in builders:
-            if builder not in self._roster.host_of:
-                self._out.add(BuilderLost(at, builder, reason, excused=True))
 
     def give_up(self, builder: str, at: float, reason: str, *, excused: bool = False) -> None:
         """Give up a requested builder that will not join, or whose machine is gone."""

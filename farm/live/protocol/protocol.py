@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Collection, Container, Sequence
 
 from farm.core.commands import Command, EndJob, RequestBuilder, SetAlarm
-from farm.core.events import AlarmRang, JobsSubmitted
+from farm.core.events import AlarmRang, BuilderLost, JobsSubmitted
 from farm.core.pools.spec import PoolSpec
 from farm.core.state.working_state import JobState
 from farm.forecasts.runtime.interface import Progress
@@ -83,8 +83,9 @@ class Protocol:
 
     def elsewhere(self, pool: str) -> int:
         """Return how many of the pool's builders need no room on a host that stays."""
-        to_come = sum(play.builder.pool == pool for play in self.builders.outside.values())
-        return self.roster.elsewhere(pool) + to_come
+        hosts = (host.plays for host in self.roster.hosts.values() if host.own or host.leaving)
+        there = [*hosts, self.builders.outside]
+        return sum(play.builder.pool == pool for plays in there for play in plays.values())
 
     def progress_of(self, state: JobState) -> Progress | None:
         """Return the progress of a running attempt that its builder reported last, if any."""
@@ -173,4 +174,6 @@ class Protocol:
         self.hosts.place()
         for host in self.roster.of_earlier_lives():
             self.hosts.lose(host, at, "its farm ended")
-        self.hosts.lose_hostless(known, at)
+        reason = "nothing is known of its host any more"
+        for builder in (name for name in known if name not in self.roster.host_of):
+            self.out.add(BuilderLost(at, builder, reason, excused=True))

@@ -132,11 +132,6 @@ class Roster:
         free = (host for host in self.hosts.values() if host.takes(pool))
         return min(free, key=lambda host: (host.pool != pool, len(host.plays)), default=None)
 
-    def elsewhere(self, pool: str) -> int:
-        """Return how many of the pool's builders are on hosts of their own, or that leave."""
-        hosts = (host for host in self.hosts.values() if host.own or host.leaving)
-        return sum(play.builder.pool == pool for host in hosts for play in host.plays.values())
-
     def leaves(self, host: HostState) -> list[str]:
         """The host leaves; return the builders that go with it (none if it was leaving)."""
         if host.leaving:
