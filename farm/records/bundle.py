@@ -19,6 +19,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
@@ -325,11 +326,13 @@ def anonymized(bundle: Bundle) -> Bundle:
         return known[name]
 
     def each(one: Attempt) -> Attempt:
-        names: dict[str, object] = {
+        names: dict[str, Any] = {
             field: hashed(getattr(one, field))
             for field in ("id", "job", "runner", "kind", "matrix", "user")
         }
         names["attributes"] = {name: hashed(text) for name, text in one.attributes.items()}
+        if one.level:  # a number, and no name: jobs go by it
+            names["attributes"]["level"] = str(one.level)
         return msgspec.structs.replace(one, **names)
 
     files = [

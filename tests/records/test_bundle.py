@@ -164,22 +164,26 @@ LOSSES = {
     "seed": 1,
     "pools": [{"name": "p", "builders": 3, "losses": {"rate": "2/h"}}],
     "workload": [{"arrivals": {"every": "3m", "count": 60, "service_time": "5m",
-                               "attributes": {"user": ["ada", "bob"]}}}],
+                               "attributes": {"user": ["ada", "bob"]}, "level": [0, 2]}}],
     "scheduling": {"retries": 9, "max_builders_lost": 0},
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("source", ["github", "gitlab", "buildkite", "taskcluster", "slurm"])
 def test_every_attempt_of_a_run(tmp_path: Path, source: str):
-    """Those that were lost with their builder, too; and whose job it was."""
+    """Those that were lost with their builder, too; whose job it was, and how urgent."""
     run = simulate(LOSSES, out=tmp_path / "run")
     attempts = attempts_of(load_run(tmp_path / "run"))
     lost = [one for one in attempts if one.result == "lost"]
     assert len(attempts) == sum(run.jobs["attempts"]) > 60
     assert {one.user for one in attempts} == {"ada", "bob"}
     export_attempts(source, attempts, tmp_path / "log.json")
-    read = load_records([tmp_path / "log.json"]).attempts
+    records = load_records([tmp_path / "log.json"])
+    read = records.attempts
     assert sorted(one.attempt for one in read) == sorted(one.attempt for one in attempts)
     assert {one.user for one in read} == {"ada", "bob"}
+    levels = {0, 2} if source in ("buildkite", "taskcluster") else {0}  # others have no word for it
+    assert {one.level for one in read} == levels
+    assert {one.level for one in anonymized(records).attempts} == levels
     wanted = "failed" if source == "github" else "lost"  # which has no word for it
     assert sum(one.result == wanted for one in read) == len(lost) > 0

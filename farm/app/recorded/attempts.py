@@ -9,6 +9,7 @@ import msgspec
 
 from farm.core.commands import RequeueJob
 from farm.core.events import JobsSubmitted, JobStarted
+from farm.core.model import Job
 from farm.records.attempt import Attempt
 from farm.records.importing import load_records
 from farm.results.run_directory import Run
@@ -41,7 +42,7 @@ def _told_by_log(run: Run) -> tuple[dict[str, list[Void]], dict[str, dict[str, s
             continue
         event = entry.event
         if isinstance(event, JobsSubmitted):
-            attributes |= {job.id: job.attributes for job in event.jobs if job.attributes}
+            attributes |= {job.id: _attributes(job) for job in event.jobs}
         elif isinstance(event, JobStarted):
             started[event.job] = event.at
         for command in entry.commands:
@@ -51,10 +52,17 @@ def _told_by_log(run: Run) -> tuple[dict[str, list[Void]], dict[str, dict[str, s
     return void, attributes
 
 
+def _attributes(job: Job) -> dict[str, str]:
+    """Return the attributes of a job as records have them, with its level if it has one."""
+    return {**job.attributes, "level": str(job.level)} if job.level else job.attributes
+
+
 def _tries(
     last: Attempt, void: list[Void] | tuple[()], attributes: dict[str, str]
 ) -> Iterator[Attempt]:
     last.user = attributes.get("user") or attributes.get("invocation", "")
+    if "level" in attributes:
+        last.attributes = {**last.attributes, "level": attributes["level"]}
     since = last.arrived_at
     for number, (began, ended, builder) in enumerate(void, 1):
         yield msgspec.structs.replace(

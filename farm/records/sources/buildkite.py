@@ -47,10 +47,15 @@ class _Job(msgspec.Struct):
     retries_count: int | None = None
     signal_reason: str | None = None
     exit_status: int | None = None
+    priority: _Priority | None = None
 
 
 class _Source(msgspec.Struct):
     job_id: str | None = None
+
+
+class _Priority(msgspec.Struct):
+    number: int | None = None
 
 
 class _Creator(msgspec.Struct):
@@ -139,7 +144,11 @@ def _attempt(job: _Job, build: _Build, reading: Reading) -> Attempt | None:
         user=(build.creator and (build.creator.email or build.creator.name)) or "",
         attributes={
             name: text
-            for name, text in (("pipeline", build.pipeline.slug), ("branch", build.branch))
+            for name, text in (
+                ("pipeline", build.pipeline.slug),
+                ("branch", build.branch),
+                ("level", str((job.priority and job.priority.number) or "")),
+            )
             if text
         },
     )
@@ -176,4 +185,5 @@ def _jobs(attempts: Iterable[Attempt]) -> Iterator[dict[str, object]]:
             "agent": {"name": one.runner, "hostname": one.runner} if one.runner else None,
             "retry_source": {"job_id": before} if before else None,
             "retries_count": one.attempt - 1 or None,
+            "priority": {"number": one.level},
         }

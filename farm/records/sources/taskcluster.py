@@ -20,6 +20,7 @@ _RESULTS: dict[str, Result] = {"completed": "succeeded", "failed": "failed"}
 _CANCELLED = {"canceled", "deadline-exceeded", "superseded"}
 _OF_THE_FARM = {"claim-expired", "worker-shutdown", "internal-error", "resource-unavailable",
                 "intermittent-task"}  # fmt: skip
+_PRIORITIES = ("lowest", "very-low", "low", "medium", "high", "very-high", "highest")
 
 
 class _Run(msgspec.Struct, rename="camel"):
@@ -40,6 +41,7 @@ class _Status(msgspec.Struct, rename="camel"):
     provisioner_id: str = ""
     worker_type: str = ""
     task_group_id: str = ""
+    priority: str = ""
     project_id: str | None = None
     runs: list[_Run] = []
 
@@ -182,8 +184,18 @@ def _attempts(listed: _Listed, reading: Reading) -> Iterator[Attempt]:
             kind=metadata.name,
             matrix=status.task_group_id,
             user=metadata.owner,
-            attributes={"project": status.project_id} if status.project_id else {},
+            attributes={
+                name: text
+                for name, text in (("project", status.project_id), ("level", _level(status)))
+                if text
+            },
         )
+
+
+def _level(status: _Status) -> str:
+    """Return the level of a priority; empty: the lowest, or another system's word."""
+    known = status.priority in _PRIORITIES[1:]
+    return str(_PRIORITIES.index(status.priority)) if known else ""
 
 
 def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, object]]:
@@ -195,6 +207,8 @@ def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, object]]:
             task = one.job or one.id
             if task not in tasks:
                 status = {"taskId": task, "taskQueueId": one.platform, "taskGroupId": group}
+                level = min(max(0, one.level), len(_PRIORITIES) - 1)
+                status["priority"] = _PRIORITIES[level]
                 metadata = {"name": one.kind, "owner": one.user}
                 tasks[task] = {
                     "status": {**status, "runs": []},
