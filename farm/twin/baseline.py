@@ -36,6 +36,11 @@ class Interval(msgspec.Struct, frozen=True):
     low: float
     high: float
 
+    @property
+    def range(self) -> tuple[float, float]:
+        """Its ends."""
+        return self.low, self.high
+
     def has(self, value: float) -> bool:
         """Return whether a value is in the range."""
         return self.low <= value <= self.high
@@ -64,9 +69,11 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     within_1m: Interval
     within_10m: Interval
     loaded: bool
-    #: simulated mean and p95 over draws of what is random in the farm, seconds; None: one is all
+    #: simulated mean and p95 over repetitions of the twin, seconds; None: one is all
     drawn_mean: Interval | None = None
     drawn_p95: Interval | None = None
+    #: how far from this simulation they are, job by job, and the furthest of them, seconds
+    drawn_per_job: Interval | None = None
 
     @property
     def share_per_job(self) -> float:
@@ -79,6 +86,27 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
         if self.recorded_mean < IDLE:
             return self.error_per_job.value <= SECONDS
         return self.share_per_job <= JOB_SHARE
+
+    @property
+    def spread(self) -> tuple[float, float]:
+        """How far repetitions are from this simulation: their mean and p95, seconds."""
+        if self.drawn_mean is None or self.drawn_p95 is None:
+            return 0.0, 0.0
+        return (
+            max(abs(one - self.simulated_mean) for one in self.drawn_mean.range),
+            max(abs(one - self.simulated_p95) for one in self.drawn_p95.range),
+        )
+
+    @property
+    def like_a_repetition(self) -> bool:
+        """Whether the farm is as far from its twin, job by job, as the twin from itself.
+
+        Of as many repetitions as were played one is further off than all the others by chance.
+        """
+        if self.drawn_per_job is None:
+            return False
+        more = SECONDS if self.recorded_mean < IDLE else JOB_SHARE * self.recorded_mean
+        return self.error_per_job.value <= self.drawn_per_job.high + more
 
     @property
     def on_average(self) -> bool:
@@ -128,16 +156,23 @@ def check(recorded: Floats, simulated: Floats) -> Check:
     )
 
 
-def check_of_draws(recorded: Floats, draws: Sequence[Floats]) -> Check:
-    """Hold several simulations against the records: the one of median mean, and their range."""
+def check_of_draws(recorded: Floats, draws: Sequence[Floats], place: int) -> Check:
+    """Hold one of several simulations against the records, with the range of them all."""
     means = np.array([one.mean() for one in draws])
-    middle = draws[int(np.argsort(means)[len(draws) // 2])]
     p95s = np.array([np.quantile(one, 0.95) for one in draws])
+    own = draws[place]
+    apart = [float(np.abs(one - own).mean()) for one in (*draws[:place], *draws[place + 1 :])]
     return msgspec.structs.replace(
-        check(recorded, middle),
+        check(recorded, own),
         drawn_mean=_interval(float(means.mean()), means),
         drawn_p95=_interval(float(p95s.mean()), p95s),
+        drawn_per_job=Interval(float(np.mean(apart)), min(apart), max(apart)),
     )
+
+
+def median_place(draws: Sequence[Floats]) -> int:
+    """Return which of several simulations has the median mean."""
+    return int(np.argsort([one.mean() for one in draws])[len(draws) // 2])
 
 
 def _figures(recorded: Floats, simulated: Floats) -> Floats:

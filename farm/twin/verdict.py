@@ -10,8 +10,8 @@ from farm.twin.flags import Flag
 
 ENOUGH = 20
 """Jobs that each half must have."""
-LOSSES = 16
-"""Draws of random losses with which a twin is checked."""
+REPETITIONS = 16
+"""Simulations with which a twin is checked whose waits hang on chance, or on a second."""
 HARMLESS = ("lost attempts", "never saturated")
 """Flags that say nothing against the waits."""
 
@@ -19,11 +19,10 @@ HARMLESS = ("lost attempts", "never saturated")
 ON_AVERAGE = "on average, not job by job"
 
 
-def verdict_of(found: Check | None, flags: Sequence[Flag], *, chaotic: bool) -> tuple[bool, str]:
+def verdict_of(found: Check | None, flags: Sequence[Flag]) -> tuple[bool, str]:
     """Return whether a pool's twin is believable, and why or why not.
 
-    ``found`` is None where there are too few jobs to check it. ``chaotic``: a small difference may
-    grow, so that other jobs wait, and as long on average.
+    ``found`` is None where there are too few jobs to check it.
     """
     because = "; ".join(one.text for one in flags)
     if found is None:
@@ -36,12 +35,15 @@ def verdict_of(found: Check | None, flags: Sequence[Flag], *, chaotic: bool) -> 
     )
     if found.recorded_mean:
         says += f", {readable_percent(found.share_per_job)} of the mean"
-    if (draws := found.drawn_mean) is not None:
-        low, high = readable_span(draws.low), readable_span(draws.high)
-        says += f" ({low} to {high} on average in {LOSSES} draws of the losses)"
+    if found.drawn_mean is not None and found.drawn_per_job is not None:
+        low, high = readable_span(found.drawn_mean.low), readable_span(found.drawn_mean.high)
+        apart = readable_span(found.drawn_per_job.high)
+        says += (
+            f" ({REPETITIONS} repetitions of the twin: {low} to {high}, "
+            f"up to {apart} off each other per job)"
+        )
     blocking = [one for one in flags if one.kind not in HARMLESS and not one.small]
-    chaotic = chaotic or draws is not None
-    if found.on_average and (found.job_by_job or chaotic) and not blocking:
+    if found.on_average and (found.job_by_job or found.like_a_repetition) and not blocking:
         lead = "" if found.job_by_job else f"{ON_AVERAGE}: "
         return True, lead + says + (f"; {because}" if because else "")
     return False, f"not believable: {because or says}" + (f" ({says})" if because else "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from farm.twin.baseline import by_hour, check
+from farm.twin.baseline import by_hour, check, check_of_draws, median_place
 from farm.twin.verdict import verdict_of
 
 
@@ -63,19 +63,41 @@ def test_hours_of_the_day(waits):
 
 
 @pytest.mark.parametrize(
-    ("off", "chaotic", "believable", "says"),
+    ("off", "repetitions", "believable", "says"),
     [
-        (0.02, False, True, "mean wait 10m31s where 10m31s was recorded"),
-        (0.1, True, True, "on average, not job by job: mean wait 10m31s"),
-        (0.1, False, False, "not believable: mean wait 10m31s"),
+        (0.02, None, True, "mean wait 10m31s where 10m31s was recorded"),
+        (0.1, None, False, "not believable: mean wait 10m31s"),
+        # 3 % of the mean beyond what its repetitions differ by
+        (0.1, 0.08, True, "on average, not job by job: mean wait 10m31s"),
+        (0.1, 0.06, False, "not believable: mean wait 10m31s"),
     ],
 )
-def test_jobs_that_wait_as_long_only_on_average(waits, off, chaotic, believable, says):
-    """Every error per job is said; a large one is believed only of what a small cause changes."""
-    apart = off * waits.mean() * np.where(np.arange(1200) % 2, 1.0, -1.0)
-    found = check(waits, waits + apart)
-    assert found.share_per_job == pytest.approx(off)
-    told = verdict_of(found, [], chaotic=chaotic)
+def test_jobs_that_wait_as_long_only_on_average(waits, off, repetitions, believable, says):
+    """A large error per job is said, and believed only where the twin differs from itself so."""
+    signs = np.where(np.arange(1200) % 2, 1.0, -1.0)
+    recorded, mean = waits + off * waits.mean() * signs, waits.mean()
+    if repetitions is None:
+        found = check(recorded, waits)
+    else:
+        others = [waits + share * mean * np.roll(signs, 1) for share in (repetitions, 0.01)]
+        found = check_of_draws(recorded, [waits, *others], 0)
+        assert found.drawn_per_job is not None
+        assert found.drawn_per_job.high == pytest.approx(repetitions * mean)
+    assert found.share_per_job == pytest.approx(off, rel=0.01)
+    told = verdict_of(found, [])
     assert told[0] == believable
     assert told[1].startswith(says)
     assert f" off per job, {100 * off:.1f} % of the mean" in told[1]
+    assert ("off each other per job" in told[1]) == (repetitions is not None)
+
+
+def test_a_mean_that_another_repetition_has(waits):
+    """Where repetitions of the twin differ by more than 5 %, the records may be one of them."""
+    draws = [waits, 1.2 * waits, 0.8 * waits]
+    assert not check(1.1 * waits, waits).on_average
+    assert check_of_draws(1.1 * waits, draws, 0).on_average
+    assert not check_of_draws(1.4 * waits, draws, 0).on_average
+    assert median_place(draws) == 0
+    spread = 0.2 * waits.mean(), 0.2 * np.quantile(waits, 0.95)
+    assert check_of_draws(waits, draws, 0).spread == pytest.approx(spread, rel=0.06)
+    assert check(waits, waits).spread == (0.0, 0.0)

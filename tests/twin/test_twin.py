@@ -195,7 +195,7 @@ def test_lost_attempts_that_are_not_recorded(tmp_path):
     assert one.check.drawn_mean is not None
     assert one.check.drawn_mean.low < one.check.drawn_mean.high
     assert one.believable
-    assert "in 16 draws of the losses" in one.verdict
+    assert "16 repetitions of the twin: " in one.verdict
     records = load_records([path], "csv", COLUMNS)
     replayed = [
         msgspec.structs.replace(one, attempt=1, result="lost" if number % 20 == 0 else one.result)
