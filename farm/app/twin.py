@@ -18,6 +18,7 @@ from farm.core.errors import InputError, TraceError, file_access
 from farm.core.fields import json_name
 from farm.records.bundle import Bundle, write_bundle
 from farm.records.columns import CALENDAR
+from farm.records.traces.bundle_retries_first import retries_first
 from farm.results.formatting import readable_percent, readable_span
 from farm.results.table.columns import Floats
 from farm.sim.fast.kernel import native
@@ -39,6 +40,7 @@ from farm.twin.scenario_text import (
 )
 from farm.twin.timetable import start_of
 from farm.twin.triangle import Triangle, triangle
+from farm.twin.tries import retries_go_first
 from farm.twin.verdict import ENOUGH, ON_AVERAGE, REPETITIONS, verdict_of
 from farm.units import many
 
@@ -117,6 +119,10 @@ def twin_of(bundle: Bundle, path: str, tell: Tell = lambda *_: None) -> Twin:
 
     ``tell`` is told what is done, and which share of all. Raises TraceError if no job ran.
     """
+    trace_format = "bundle"
+    if retries_go_first(bundle.attempts):
+        trace_format = "bundle-retries-first"
+        bundle = msgspec.structs.replace(bundle, attempts=retries_first(bundle.attempts))
     found = pools_of(bundle)
     if not found:
         raise TraceError(
@@ -135,9 +141,7 @@ def twin_of(bundle: Bundle, path: str, tell: Tell = lambda *_: None) -> Twin:
     # as the trace has it
     ran = [one for one in bundle.attempts if one.ran is not None]
     begins = min(one.arrived_at for one in ran)
-    scheduling = {"policy": "fifo", **order}
-    for one, _ in found:
-        scheduling |= retries_of(one)
+    scheduling = {"policy": "fifo", **order, **retries_of([one for one, _ in found])}
     by_clock = any(one.candidate.algorithm == "manual" for one in fitted)
     clock, starts = found[0][0].clock, ""
     if by_clock or begins >= CALENDAR:
@@ -151,7 +155,9 @@ def twin_of(bundle: Bundle, path: str, tell: Tell = lambda *_: None) -> Twin:
     other = unjudged(ran, [one for one, _ in found])
     if other is not None:
         evident.append((other[0], [other[1]]))
-    write = partial(scenario_text, path, evident, scheduling, starts=starts)
+    write = partial(
+        scenario_text, path, evident, scheduling, starts=starts, trace_format=trace_format
+    )
     written = Written(write(remarks=(), errors=None), ran)
     pools = [_checked(*both, order, written) for both in zip(fitted, documents, strict=True)]
     remarks = [f"A twin of the farm whose records are in {path}."]
@@ -276,6 +282,7 @@ def _fitted(
     evidence = [
         *evidence_of(shape, candidate, f" (best of {search.played} tried)"),
         *search.evidence(fits),
+        *shape.tries.evidence(name),
     ]
     return _Fitted(name, shape, load, middle, candidate, search.played, evidence, flags, less_far)
 

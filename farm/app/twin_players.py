@@ -38,9 +38,16 @@ MOST_RETRIES = 100
 """Retries of a job in a twin with losses."""
 
 
-def retries_of(shape: Shape) -> dict[str, int]:
-    """Return the keys with which jobs are tried again until they end, if attempts are drawn."""
-    return {"retries": MOST_RETRIES, "max_builders_lost": 0} if shape.loss_rate else {}
+def retries_of(shapes: Sequence[Shape]) -> dict[str, int]:
+    """Return the keys with which jobs are tried again: until they end, if losses are drawn.
+
+    Otherwise as often as records of lost attempts show, for a load whose losses are drawn.
+    """
+    if any(one.loss_rate for one in shapes):
+        return {"retries": MOST_RETRIES, "max_builders_lost": 0}
+    if not any(one.tries.lost for one in shapes):
+        return {}
+    return {"retries": max(one.tries.most_lost for one in shapes), "max_builders_lost": 0}
 
 
 class Written:
@@ -144,7 +151,7 @@ class Player:
             "starts": format_time_of_week(seconds_of_week(begins)),
             "pools": [pool],
             "workload": [{"arrivals": {"every": 1, "count": 1, "service_time": 1}}],
-            "scheduling": {**candidate.scheduling, **retries_of(self._shape)},
+            "scheduling": {**candidate.scheduling, **retries_of([self._shape])},
         }
         scenario = load_scenario(document)
         waits = load.waits(scenario, algorithms_of(scenario))

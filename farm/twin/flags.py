@@ -65,7 +65,7 @@ class Flag(msgspec.Struct, frozen=True, rename=json_name):
 
 def flags_of(shape: Shape, load: Load) -> Iterator[Flag]:
     """Yield what is to be known before a twin of a pool is believed."""
-    if shape.missing or shape.lost:
+    if shape.missing or shape.tries.lost:
         yield Flag("lost attempts", _lost(shape, len(load.attempts)))
     if unlike := unlike_slots(load.attempts):
         yield Flag("several slots", unlike)
@@ -96,10 +96,10 @@ def _lost(shape: Shape, jobs: int) -> str:
     # A recorded attempt is a job of the replay, so a loss that is in the records must not be drawn
     # again. Attempts that are not took slots, too: these are lost and tried again in the twin.
     parts = []
-    if shape.lost:
+    if shape.tries.lost:
         parts.append(
-            f"{shape.lost:,} attempts ended with their runner ({shape.lost / jobs:.1%} of the "
-            "jobs); they are replayed as recorded, and none is lost again"
+            f"{shape.tries.lost:,} attempts ended with their runner ({shape.tries.lost / jobs:.1%} "
+            "of the jobs); they are replayed as recorded, and none is lost again"
         )
     if shape.missing:
         parts.append(

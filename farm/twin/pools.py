@@ -31,6 +31,7 @@ from farm.twin.runner_lives import (
     rhythm_of,
 )
 from farm.twin.timetable import changes_of_number
+from farm.twin.tries import Tries, tries_of
 
 OUTLIER = 5.0
 """Times as long as the median from which a time between two jobs had another reason."""
@@ -75,8 +76,9 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     limited: bool = True
     #: of hosted runners, and of those without a limit: delays of a start, each equally likely
     delays: tuple[float, ...] = ()
-    #: attempts that were lost with their runner, by whether the records have them
-    lost: int = 0
+    #: attempts that failed, were lost with their runner, or were tried again
+    tries: Tries
+    #: attempts of which the records only say that there were some
     missing: int = 0
     #: losses per builder and hour that explain the missing ones
     loss_rate: float = 0.0
@@ -101,7 +103,9 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_replaced(self) -> bool:
         """Whether lost runners explain those that came later."""
-        return 0 < self.ever - self.runners <= REPLACED * (self.lost + self.missing)
+        is_missed = self.missing > 0 or self.grew < GREW
+        most = REPLACED * (self.tries.lost + self.missing)
+        return is_missed and 0 < self.ever - self.runners <= most
 
 
 class Load(msgspec.Struct, frozen=True):
@@ -214,7 +218,7 @@ def shape_of(attempts: Sequence[Attempt], known: dict[str, Runner], clock: Clock
         saturated=_saturated(attempts, runners * slots),
         limited=limited,
         delays=start_delays(attempts, limited=limited) if hosted or not limited else (),
-        lost=sum(one.result == "lost" for one in attempts),
+        tries=tries_of(attempts),
         missing=(missing := _missing(attempts)),
         changes=None if ephemeral else _changes(attempts, slots, clock),
         clock=clock,

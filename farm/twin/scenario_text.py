@@ -23,6 +23,9 @@ _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9._-]*\Z")
 """A text that YAML takes as one without quotes, but for its words for booleans and null."""
 _WORDS = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")
 UNJUDGED = "unjudged"
+FORMAT_REMARKS = {
+    "bundle-retries-first": "    # after a loss, jobs started before older ones that waited"
+}
 SHORT = 300.0
 """Seconds that the idle runners of most provisioners stay, at least."""
 ONE_POOL = "jobs without a label are one pool: any of its runners runs any of them"
@@ -111,18 +114,21 @@ def scenario_text(
     remarks: Sequence[str],
     errors: Mapping[str, float] | None,
     starts: str,
+    trace_format: str = "bundle",
 ) -> str:
     """Return the file: ``remarks``, then ``pools`` with the evidence for their numbers.
 
     ``starts``: weekday and time of day of the first arrival by the records' clock, if they have
     dates or numbers go by it.
-    ``errors`` are those of the waits of all pools together (shares), by key.
+    ``errors`` are those of the waits of all pools together (shares), by key; ``trace_format``
+    that of the records.
     """
     lines = [*(f"# {line}" for line in remarks), "version: 1", "name: twin", "seed: 1"]
     lines += [f"starts: {starts}", "pools:"] if starts else ["pools:"]
     for document, evidence in pools:
         lines += _pool_lines(document, evidence)
-    lines += ["workload:", "  - trace:", f"      path: {json.dumps(path)}", "      format: bundle"]
+    lines += ["workload:", "  - trace:", f"      path: {json.dumps(path)}"]
+    lines.append(f"      format: {trace_format}{FORMAT_REMARKS.get(trace_format, '')}")
     if errors is not None:
         told = ", ".join(f"{name}: {error:.4f}" for name, error in errors.items())
         lines.append(f"twin: {{{told}}}")

@@ -130,6 +130,8 @@ def _change(
     more = at[(busy > min(first, then) * slots) & (abs(at - changed_at) <= 2 * HOUR)]
     if len(more):
         changed_at = float(more[0] if then > first else more[-1])
+    if not first and changed_at - begins < HOUR:
+        return None  # the first runners of a farm that had none yet
     change = {"start": round(changed_at - begins), "capacity": int(then)}
     return {"capacity": int(first), "max": int(max(first, then)), "by_time": [change]}
 

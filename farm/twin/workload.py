@@ -17,8 +17,10 @@ import numpy as np
 from farm.core.errors import TraceError
 from farm.records.attempt import Attempt
 from farm.records.bundle import Bundle
+from farm.records.traces.bundle_without_losses import without_losses
 from farm.results.table.columns import Floats
 from farm.scenario.file.document import document_text
+from farm.twin.tries import tries_of
 from farm.units import many
 
 HOUR, DAY, WEEK = 3600.0, 24, 168
@@ -195,15 +197,21 @@ def workload_text(bundle: Bundle, name: str) -> str:
     """Return the section ``workload`` of a scenario with a load like that of a bundle."""
     zone = bundle.manifest.clock
     window = bundle.arrivals
-    sources = workload_of(bundle.attempts, window, zone)
-    ran = sum(one.ran is not None and one.arrived_at >= window[0] for one in bundle.attempts)
+    attempts = without_losses(bundle.attempts)
+    sources = workload_of(attempts, window, zone)
+    ran = sum(one.ran is not None and one.arrived_at >= window[0] for one in attempts)
     week = Week(window, zone)
     remarks = [
         f"A load like that of the {many(ran, 'job')} recorded in {name}:",
         f"rates by hour of the week ({bundle.manifest.zone}, Monday first), sizes by job name,",
         "users and other attributes.",
     ]
-    if missing := len(bundle.attempts) - ran:
+    if lost := len(bundle.attempts) - len(attempts):
+        remarks.append(
+            f"Without {many(lost, 'attempt')} that were lost with their runner and tried again: "
+            f"a pool's key losses draws such (recorded: {tries_of(bundle.attempts).loss_rate:g}/h)."
+        )
+    if missing := len(attempts) - ran:
         remarks.append(f"Without {many(missing, 'attempt')} that never ran, or did not end.")
     if unseen := int((week.spent == 0).sum()):
         remarks.append(

@@ -43,6 +43,8 @@ FORMATS: dict[str, Format] = {
     "taskcluster": Format("taskcluster", ("datastore.json",)),
     "batsim": Format("batsim", (".json", ".json.gz")),
     "bundle": Format("bundle", ()),
+    "bundle-retries-first": Format("bundle_retries_first", ()),
+    "bundle-without-losses": Format("bundle_without_losses", ()),
 }
 
 

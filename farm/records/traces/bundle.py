@@ -26,12 +26,16 @@ UNLABELLED = "unlabelled"
 
 def read(path: Path) -> Records:
     """Return the attempts that ran; TraceError names the file that is wrong."""
+    return records_of(*that_ran(path))
+
+
+def that_ran(path: Path) -> tuple[list[Attempt], dict[str, int]]:
+    """Return the attempts of a bundle that ran, and how many did not; TraceError as for reading."""
     found = read_bundle(path).attempts
     ran = [one for one in found if one.started_at is not None and one.finished_at is not None]
     if not ran:
         raise TraceError(f"{path}: found no attempt that ran; allowed: at least one")
-    left_out = {"of attempts that never ran, or did not end": len(found) - len(ran)}
-    return records_of(ran, left_out)
+    return ran, {"of attempts that never ran, or did not end": len(found) - len(ran)}
 
 
 def records_of(ran: list[Attempt], left_out: dict[str, int]) -> Records:
