@@ -11,7 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 from unicodedata import normalize
 
-from farm.app.twin import order_of
+import msgspec
+
+from farm.app.twin import order_of, sizing_of
 from farm.core.errors import FarmError, InputError, TraceError, file_access
 from farm.core.model import Job, Platform
 from farm.doctor.figures import PlatformFigures, examine
@@ -23,9 +25,9 @@ from farm.records.sources import SOURCES
 from farm.records.traces import format_of, read_records
 from farm.results.formatting import readable_span
 from farm.scenario import TraceOptions
-from farm.twin.candidates import Document
+from farm.twin.candidates import Candidate, Document
 from farm.twin.pools import pools_of
-from farm.twin.scenario_text import scheduling_lines
+from farm.twin.scenario_text import pool_keys, scheduling_lines
 from farm.twin.timetable import start_of
 from farm.units import many
 from farm.workload.recorded import trace_jobs
@@ -118,8 +120,9 @@ def _refuse_some_without_platform(jobs: Sequence[Job], trace: Path) -> None:
         )
 
 
-Seen = tuple[PlatformFigures, float]
-"""What a trace tells of a platform, and how long the next runner of one job takes (s)."""
+Seen = tuple[PlatformFigures, float, Candidate | None]
+"""What a trace tells of a platform, how long the next runner of one job takes (s), and what sizes
+it; None: nothing, or it serves several platforms."""
 
 
 def _seen(
@@ -138,9 +141,15 @@ def _seen(
     except TraceError:  # the jobs were read: it does not say when they started
         return {}, {}, ""
     pools = pools_of(bundle)
+    order = order_of(pools)
+    sized = {
+        shape.platforms[0]: sizing_of(shape, load, order)
+        for shape, load in pools
+        if len(shape.platforms) == 1
+    }
     boots = {name: one.turnaround for one, _ in pools for name in one.platforms}
     seen = {
-        one.platform: (one, boots.get(one.platform, 0.0))
+        one.platform: (one, boots.get(one.platform, 0.0), sized.get(one.platform))
         for one in examine(bundle, None, 0.0, part(on_share, 0.5, 0.5)).platforms
     }
     first = min((one.arrived_at for one in bundle.attempts if one.ran is not None), default=0.0)
@@ -148,7 +157,7 @@ def _seen(
     if first >= CALENDAR:
         starts = f"starts: {start_of(first, clock.ahead)}    # the clock ({clock.zone}) when the "
         starts += "first job arrived\n"
-    return seen, order_of(pools), starts
+    return seen, order, starts
 
 
 def _fitting(
@@ -199,8 +208,9 @@ def _pool(
     seconds = sum(times)
     builders, slots = min(len(times), max(1, math.ceil(seconds / span / BUSY))), 1
     why, between = f"{readable_span(seconds)} of work: busy {BUSY:.0%} of the time", ""
+    sized: Candidate | None = None
     if seen is not None:
-        figures, boot_time = seen
+        figures, boot_time, sized = seen
         builders, slots, why = _recorded(figures)
         if figures.ephemeral:
             boot = readable_span(boot_time)
@@ -212,16 +222,31 @@ def _pool(
             # a span that a person can read is near enough
             span_between = readable_span(figures.turnaround.p50)
             between = f"\n    inter_job_time: {span_between}    # between two jobs of a runner"
+    fixed = f"builders: {builders}       # {why}{between}"
+    other = f"""or sized by an algorithm, instead of builders:
+    # provisioner: {{algorithm: taskcluster, min: 0, max: {2 * builders}, scaling_ratio: 1.0}}
+    # boot_time: 1m
+    # idle_timeout: 15m"""
+    if sized is not None:
+        fixed = f"""# {why}
+    # their number follows the queue; found in a few seconds: farm twin searches, and checks
+{_sizing(sized)}{between}"""
+        other = f"""or a fixed number, instead of the provisioner:
+    # builders: {builders}"""
     return f"""  - name: {name}
     platform: {{processor: {processor}, virtualized: {virtualized}}}
     slots: {slots}
-    builders: {builders}       # {why}{between}
-    # or sized by an algorithm, instead of builders:
-    # provisioner: {{algorithm: taskcluster, min: 0, max: {2 * builders}, scaling_ratio: 1.0}}
-    # boot_time: 1m
-    # idle_timeout: 15m
+    {fixed}
+    # {other}
     price: 1.0            # of a builder-hour
 """
+
+
+def _sizing(sized: Candidate) -> str:
+    """Return the keys of a pool that is sized by an algorithm; when it plans first is not known."""
+    free = msgspec.structs.replace(sized, first_plan=None)
+    found = {key: value for key, value in free.document().items() if key != "slots"}
+    return "\n".join(f"    {line}" for line in pool_keys(found))
 
 
 def _recorded(seen: PlatformFigures) -> tuple[int, int, str]:

@@ -53,6 +53,9 @@ MOST_CALIBRATED = 10_000
 """Jobs of the first half that are played to find a candidate."""
 MOST_TIME = 60.0
 """Seconds of a processor that are spent to find the candidates of all pools, at most."""
+MOST_TIME_FIRST, STEP = 8.0, 7
+"""The same for a pool of a first scenario; and every how many candidates one is tried at once."""
+COMMON = ("fixed", "manual", "taskcluster", "target-wait", "keda", "buildkite")
 WITHOUT_KERNEL = ", without the compiled kernel, which is faster (in a clone: make kernel)"
 
 
@@ -185,6 +188,26 @@ def order_of(pools: Sequence[tuple[Shape, Load]]) -> Order:
         if order is not None:
             return order
     return {}
+
+
+def sizing_of(shape: Shape, load: Load, order: Order) -> Candidate | None:
+    """Return what sizes a pool, of the commonest algorithms, after a short search.
+
+    None: a fixed number of runners is as near, or the pool needs no other.
+    """
+    if shape.ephemeral or shape.is_fixed or shape.is_replaced:
+        return None
+    player = Player(shape, load)
+    part = telling(load, len(load.waited), MOST_CALIBRATED)
+    until = process_time() + MOST_TIME_FIRST
+    search = Search(
+        lambda one: player.play(one, part), load.waited[part], lambda: process_time() >= until
+    )
+    some = [one for one in candidates_of(shape) if one.algorithm in COMMON and one.usual]
+    # far apart ones first, as time may not suffice for all
+    apart = [one for first in range(STEP) for one in some[first::STEP]]
+    best = search.best(_in_order(apart, order), 0)[0].candidate
+    return None if best.algorithm == "fixed" else best
 
 
 def _less_far() -> str:

@@ -142,13 +142,16 @@ def scheduling_lines(scheduling: Mapping[str, object]) -> Iterator[str]:
 
 
 def _pool_lines(document: Mapping[str, object], evidence: Sequence[str]) -> Iterator[str]:
-    first = True
     for line in evidence:
         yield f"  # {line}"
+    for number, line in enumerate(pool_keys(document)):
+        yield f"    {line}" if number else f"  - {line}"
+
+
+def pool_keys(document: Mapping[str, object]) -> Iterator[str]:
+    """Yield the lines of a pool, a key each."""
     for key, value in document.items():
-        lead = "  - " if first else "    "
-        first = False
-        yield f"{lead}{key}: {_flow(value, key)}"
+        yield f"{key}: {_flow(value, key)}"
 
 
 def _flow(value: object, key: str = "") -> str:

@@ -207,3 +207,22 @@ def test_a_first_scenario_of_ephemeral_runners(tmp_path, farm: Callable[..., Sai
     assert farm("init", "records", "-o", "mine.yaml").code == 0
     found = json.loads(farm("simulate", "mine.yaml", "--json").out)["waiting_time_s"]["mean"]
     assert found == pytest.approx(made.summary["waiting_time_s"]["mean"], rel=0.05)
+
+
+@pytest.mark.slow
+def test_a_first_scenario_of_a_pool_that_follows_its_queue(tmp_path, farm: Callable[..., Said]):
+    """As many runners as there ever were, all the time, would wait for a fifth of it."""
+    sizing = {"algorithm": "target-wait", "min": 1, "max": 12, "objective": "4m"}
+    pool = {"boot_time": "2m", "idle_timeout": "5m", "provisioner": sizing}
+    rushes = {"poisson": {"rate": "80/h"}, "daily_cycle": [0.3, 1.7] * 12, "count": 600}
+    made = farms.simulate(
+        small_scenario(pool, {**rushes, "service_time": {"exponential": {"mean": "4m"}}})
+    )
+    made.save(tmp_path / "run")
+    assert farm("admin", "export", "run", "--format", "gitlab", "-o", "jobs.json").code == 0
+    assert farm("import", "gitlab", "jobs.json", "-o", "records").code == 0
+    assert farm("init", "records", "-o", "mine.yaml").code == 0
+    assert "provisioner: {algorithm: " in (tmp_path / "mine.yaml").read_text()
+    found = json.loads(farm("simulate", "mine.yaml", "--json").out)["waiting_time_s"]["mean"]
+    recorded = made.summary["waiting_time_s"]["mean"]
+    assert 1 / 1.5 < found / recorded < 1.5
