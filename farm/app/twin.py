@@ -325,8 +325,9 @@ def _checked(one: _Fitted, document: dict[str, object], order: Order, written: W
         if shape.loss_rate or (chaotic and not (found.job_by_job and found.on_average)):
             numbers = range(1, REPETITIONS + 1)
             draws = [written.waits(load, number)[middle:] for number in numbers]
-            place = median_place(draws) if shape.loss_rate else 0
-            found = check_of_draws(load.waited[middle:], draws, place)
+            is_random = shape.loss_rate > 0
+            place = median_place(draws) if is_random else 0
+            found = check_of_draws(load.waited[middle:], draws, place, is_random=is_random)
         player = Player(shape, load)
         at = load.begins + shape.clock.ahead + load.arrived[middle:]
         hours = by_hour(at, load.waited[middle:], waits[middle:])

@@ -45,7 +45,7 @@ CHANGED, CHANGES = 2, 2
 """Algorithms of which options that are rarely changed are tried, and how many at most."""
 UNUSUAL = 0.3
 """By which share such an option must be better than its default."""
-ROUNDED, LEEWAY, FLAT = 8, 0.05, 0.002
+ROUNDED, LEEWAY, FLAT = 12, 0.05, 0.002
 """Round times that are tried for one that was found, by which share they may err more, and the
 share of the mean wait up to which no error matters."""
 
@@ -198,6 +198,12 @@ class Search:
                 against = f"{error / mean:.1%} against {fit.error / mean:.1%} of the mean wait"
                 yield f"{name} fits as well: {against}, per job"
         found = fit.candidate
+        most = max(FLAT * mean, fit.error * (1 + LEEWAY))
+        for name in CHOSEN:
+            twice = found.moved({name: 2.0}) if name in found.free else found
+            if twice != found and self.fit(twice).error <= most:
+                short, long = (format_roughly(one.free[name]) for one in (found, twice))
+                yield f"{name.strip('.')}: {long} explains as much as {short}, no record tells"
         if (rhythm := found.rhythm) is not None and found.first_plan is not None:
             yield (
                 f"{rhythm.runners:,} runners that came while jobs waited did so at intervals of "

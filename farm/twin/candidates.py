@@ -41,6 +41,8 @@ NEAR_BOOT = 0.9
 takes at least."""
 SHORTEST = 0.5
 """Seconds that a boot takes at least."""
+STOPPING = ("target-wait",)
+"""Algorithms that stop runners, too, which have an idle time-out."""
 CHOSEN = ("idle_timeout", ".objective", ".window", ".idle_time")
 ROUND, NEARLY = (3600.0, 900.0, 300.0, 60.0, 30.0, 10.0), 1.15
 """Times that people choose, the units of these (s), and by which factor they are near a value."""
@@ -75,6 +77,8 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     free: Mapping[str, float] = {}
     #: between what these must be, as the records show
     bounds: Mapping[str, tuple[float, float]] = {}
+    #: between what they lie if a longer one would have shown, for one of equal candidates
+    likely: Mapping[str, tuple[float, float]] = {}
     scheduling: Document = {}
     #: from the first arrival to the next plan, and between two, s; None: it does not matter
     first_plan: float | None = None
@@ -179,15 +183,18 @@ def _provisioned(
     shape: Shape, algorithm: str, pool: Document, options: dict[str, Any], free: dict[str, float]
 ) -> Candidate:
     """Return an algorithm with what the records show of its parameters."""
-    bounds = {"boot_time": (SHORTEST, math.inf)}
+    bounds, likely = {"boot_time": (SHORTEST, math.inf)}, {}
     if (seen := boot_seen(shape)) is not None:
         # it is in all of these, and a wait of up to that time for a plan besides
         least = min(seen[0], seen[1] - _plans_apart(shape) - CLOCKS / 2)
         bounds["boot_time"] = max(SHORTEST, least), seen[1]
     if "idle_timeout" in free:
-        leaves = algorithm != "target-wait"  # which stops idle runners, too
+        leaves = algorithm not in STOPPING
         least, most = shape.idle_times.bounds(options["min"], leaves=leaves)
         bounds["idle_timeout"] = (max(1.0, least), max(1.0, most))
+        probable = shape.idle_times.likely(options["min"])
+        if not leaves and probable[1] < math.inf:
+            likely["idle_timeout"] = probable
         if most <= ONE * least:
             del free["idle_timeout"]
             pool = {**pool, "idle_timeout": next(round_times(least, most), (least + most) / 2)}
@@ -205,6 +212,7 @@ def _provisioned(
         options=options,
         free=free,
         bounds=bounds,
+        likely=likely,
         first_plan=period if period >= LONG else None,
         period=period,
         rhythm=rhythm,
@@ -287,8 +295,10 @@ def rounded(one: Candidate, name: str) -> Iterator[Candidate]:
     if (found := one.free.get(name)) is None:
         return
     least, most = one.bounds.get(name, (0.0, math.inf))
-    for value in round_times(max(least, found / NEARLY), min(most, found * NEARLY)):
-        yield one.moved({name: value / found})
+    near = max(least, found / NEARLY), min(most, found * NEARLY)
+    for first, last in ([one.likely[name]] if name in one.likely else []) + [near]:
+        for value in round_times(first, last):
+            yield one.moved({name: value / found})
 
 
 def at_defaults(one: Candidate) -> list[str]:

@@ -56,18 +56,24 @@ class IdleTimes(msgspec.Struct, frozen=True):
     def bounds(self, kept: int, *, leaves: bool = True) -> tuple[float, float]:
         """Return between what the idle time-out lies, if this number of runners never leaves.
 
-        Above the longest that was outlived there is no more room than some times what lies between
-        those before it. ``leaves``: nothing else stops runners. The upper one is infinite where
+        ``leaves``: nothing else stops runners. The upper one is infinite where
         no runner went, or they go for other reasons, too.
+        """
+        longest, most = self.likely(kept)
+        if not leaves or self.gone == math.inf:
+            return longest, math.inf
+        return longest, min(most, self.gone) if self.gone > longest else most
+
+    def likely(self, kept: int) -> tuple[float, float]:
+        """Return the longest that was outlived, and up to what more of them would have shown.
+
+        A longer time-out has longer ones. The latter is infinite where there are too few.
         """
         times = [time for time, others in self.outlived if others >= kept][:TAIL]
         longest = max(times, default=0.0)
-        if not leaves or self.gone == math.inf:
+        if len(times) < TAIL:
             return longest, math.inf
-        most = self.gone if self.gone > longest else math.inf
-        if len(times) == TAIL:
-            most = min(most, longest + BEYOND * (longest - times[-1]) / (TAIL - 1))
-        return longest, most
+        return longest, longest + BEYOND * (longest - times[-1]) / (TAIL - 1)
 
 
 def comings(

@@ -15,7 +15,7 @@ from farm.records.attempt import Attempt
 from farm.records.runners import most_at_once
 from farm.records.traces.bundle import UNLABELLED
 from farm.results.formatting import readable_span
-from farm.twin.candidates import Candidate, at_defaults, boot_seen, readable
+from farm.twin.candidates import STOPPING, Candidate, at_defaults, boot_seen, readable
 from farm.twin.pools import Shape
 from farm.units import format_roughly, many
 
@@ -216,7 +216,8 @@ def evidence_of(shape: Shape, candidate: Candidate, tried: str) -> list[str]:
                 "boot time after the next plan"
             )
         if "idle_timeout" in {**candidate.free, **candidate.pool}:
-            longest, most = shape.idle_times.bounds(candidate.options["min"])
+            leaves = candidate.algorithm not in STOPPING
+            longest, most = shape.idle_times.bounds(candidate.options["min"], leaves=leaves)
             line = f"a runner had another job after {readable_span(longest)} without one, at most"
             if most < math.inf:
                 line += f": the time-out is no longer than some {readable_span(most)}"

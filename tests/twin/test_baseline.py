@@ -94,9 +94,12 @@ def test_jobs_that_wait_as_long_only_on_average(waits, off, repetitions, believa
 def test_a_mean_that_another_repetition_has(waits):
     """Where repetitions of the twin differ by more than 5 %, the records may be one of them."""
     draws = [waits, 1.2 * waits, 0.8 * waits]
-    assert not check(1.1 * waits, waits).on_average
-    assert check_of_draws(1.1 * waits, draws, 0).on_average
-    assert not check_of_draws(1.4 * waits, draws, 0).on_average
+    assert not check(1.08 * waits, waits).on_average
+    assert check_of_draws(1.08 * waits, draws, 0).on_average
+    # twice the limits at most, if no losses are drawn
+    assert not check_of_draws(1.15 * waits, draws, 0).on_average
+    assert check_of_draws(1.15 * waits, draws, 0, is_random=True).on_average
+    assert not check_of_draws(1.4 * waits, draws, 0, is_random=True).on_average
     assert median_place(draws) == 0
     spread = 0.2 * waits.mean(), 0.2 * np.quantile(waits, 0.95)
     assert check_of_draws(waits, draws, 0).spread == pytest.approx(spread, rel=0.06)
