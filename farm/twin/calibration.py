@@ -45,6 +45,8 @@ CHANGED, CHANGES = 2, 2
 """Algorithms of which options that are rarely changed are tried, and how many at most."""
 UNUSUAL = 0.3
 """By which share such an option must be better than its default."""
+FARTHER = 2.0
+"""Times a time that was found, to see whether anything tells that it is no longer."""
 ROUNDED, LEEWAY, FLAT = 12, 0.05, 0.002
 """Round times that are tried for one that was found, by which share they may err more, and the
 share of the mean wait up to which no error matters."""
@@ -198,12 +200,7 @@ class Search:
                 against = f"{error / mean:.1%} against {fit.error / mean:.1%} of the mean wait"
                 yield f"{name} fits as well: {against}, per job"
         found = fit.candidate
-        most = max(FLAT * mean, fit.error * (1 + LEEWAY))
-        for name in CHOSEN:
-            twice = found.moved({name: 2.0}) if name in found.free else found
-            if twice != found and self.fit(twice).error <= most:
-                short, long = (format_roughly(one.free[name]) for one in (found, twice))
-                yield f"{name.strip('.')}: {long} explains as much as {short}, no record tells"
+        yield from self._untold(fit, mean)
         if (rhythm := found.rhythm) is not None and found.first_plan is not None:
             yield (
                 f"{rhythm.runners:,} runners that came while jobs waited did so at intervals of "
@@ -216,6 +213,19 @@ class Search:
                 f"it plans {at} after the first arrival, which no record has: so waits differ by "
                 f"{best} from the recorded ones, and by {worse} half a period later"
             )
+
+    def _untold(self, fit: Fit, mean: float) -> Iterator[str]:
+        """Yield which times may be longer, too: no waits depend on them."""
+        most = max(FLAT * mean, fit.error * (1 + LEEWAY))
+        for name in CHOSEN:
+            if name not in fit.candidate.free:
+                continue
+            longer = fit.candidate.moved({name: FARTHER})
+            short, long = fit.candidate.free[name], longer.free[name]
+            # within its bounds
+            if long > 0.9 * FARTHER * short and self.fit(longer).error <= most:
+                spans = f"{format_roughly(long)} explains as much as {format_roughly(short)}"
+                yield f"{name.strip('.')}: {spans}, no record tells"
 
 
 def _by_algorithm(fits: Iterable[Fit]) -> dict[str, list[Fit]]:

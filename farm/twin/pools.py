@@ -104,7 +104,8 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     def is_replaced(self) -> bool:
         """Whether lost runners explain those that came later."""
         is_missed = self.missing > 0 or self.grew < GREW
-        most = REPLACED * (self.tries.lost + self.missing)
+        # some systems have no word for a loss
+        most = REPLACED * (self.tries.lost + self.tries.failed_again + self.missing)
         return is_missed and 0 < self.ever - self.runners <= most
 
 

@@ -24,7 +24,7 @@ _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9._-]*\Z")
 _WORDS = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")
 UNJUDGED = "unjudged"
 FORMAT_REMARKS = {
-    "bundle-retries-first": "    # after a loss, jobs started before older ones that waited"
+    "bundle-retries-first": "    # tried again, jobs started before older ones that waited"
 }
 SHORT = 300.0
 """Seconds that the idle runners of most provisioners stay, at least."""

@@ -9,15 +9,15 @@ import msgspec
 
 from farm.core.fields import json_name
 from farm.records.attempt import Attempt
-from farm.records.traces.bundle_retries_first import after_losses
+from farm.records.traces.bundle_retries_first import further
 from farm.units import many
 
 HOUR = 3600.0
 CLOCKS = 2.0
 """Seconds by which records may be out of order without meaning it."""
 FIRST, ENOUGH, MOST = 0.9, 3, 500
-"""Share of the attempts after a loss that overtook older jobs, from which these get their old
-places back, of how many of them at least, and how many are looked at."""
+"""Share of the further attempts that overtook older jobs, from which these get their old places
+back, of how many of them at least, and how many are looked at."""
 
 
 class Tries(msgspec.Struct, frozen=True, rename=json_name):
@@ -94,13 +94,13 @@ def tries_of(attempts: Sequence[Attempt]) -> Tries:
 
 
 def retries_go_first(attempts: Sequence[Attempt]) -> bool:
-    """Return whether jobs whose attempt was lost are tried again before older ones that wait.
+    """Return whether jobs are tried again before older ones that wait.
 
-    Only those tell that met a queue: older jobs of their level and labels, which started later
-    than they were lost.
+    Only those tell that met a queue: older jobs of their level and labels, which started after
+    that.
     """
     first = told = 0
-    for one in after_losses(attempts)[:MOST]:
+    for one in further(attempts)[:MOST]:
         since, start = one.eligible_at, one.started_at
         if since is None or start is None:
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -23,6 +24,25 @@ def test_the_fewest_runners_kept_and_a_round_time_near_the_one_found():
     [best] = Search(play, RECORDED, lambda: False).best([one])
     assert best.candidate.options == {"min": 0}
     assert best.candidate.free["idle_timeout"] == 540.0
+
+
+def test_a_time_that_no_wait_depends_on():
+    """The shortest is told for which none of the times without work is too long, and that."""
+    one = Candidate(
+        algorithm="target-wait",
+        free={"idle_timeout": 1300.0},
+        bounds={"idle_timeout": (610.0, 1e9)},
+        likely={"idle_timeout": (610.0, 670.0)},
+    )
+    search = Search(play, RECORDED, lambda: False)
+    fits = search.best([one])
+    assert fits[0].candidate.free["idle_timeout"] == 660.0
+    assert list(search.evidence(fits)) == [
+        "idle_timeout: 22m explains as much as 11m, no record tells"
+    ]
+    # where the records bound it they tell
+    near = msgspec.structs.replace(one, bounds={"idle_timeout": (610.0, 700.0)})
+    assert not list(search.evidence(search.best([near])))
 
 
 def test_what_is_late_ends_with_the_best_so_far():

@@ -17,6 +17,7 @@ from farm.records.importing import load_records
 from farm.records.sources import export_attempts
 from farm.records.traces.bundle_without_losses import without_losses
 from farm.results.run_directory import load_run
+from farm.twin.pools import pools_of
 from farm.twin.tries import retries_go_first, tries_of
 from farm.twin.workload import workload_text
 
@@ -73,6 +74,13 @@ def test_lost_jobs_that_get_their_old_place_back(made: PoolTwin, records: Bundle
     assert made.check.share_per_job < 0.001
     assert made.job_by_job
     assert retries_go_first(records.attempts)
+    of_github = [
+        msgspec.structs.replace(one, result="failed") if one.result == "lost" else one
+        for one in records.attempts
+    ]
+    assert retries_go_first(of_github)  # which has no word for a loss
+    [(shape, _)] = pools_of(msgspec.structs.replace(records, attempts=of_github))
+    assert shape.is_replaced
     others = [msgspec.structs.replace(one, job="", attempt=1) for one in records.attempts]
     assert not retries_go_first(others)
 

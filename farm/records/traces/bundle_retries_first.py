@@ -1,8 +1,9 @@
 """``bundle-retries-first``: the same bundle, of a farm that gives lost jobs their old place back.
 
-An attempt after one that was lost is a job of its own, and arrives when that was lost. Here it has
-a level above the others', so that it starts before the older jobs that wait then, and arrives a
-moment sooner, so that it is there when that slot is free.
+A further attempt is a job of its own, and arrives when the one before it was lost, or failed (some
+systems have no word for a loss). Here it has a level above the others', so that it starts before
+the older jobs that wait then, and arrives a moment sooner, so that it is there when that slot is
+free.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ def read(path: Path) -> Records:
 
 
 def retries_first(attempts: Sequence[Attempt]) -> list[Attempt]:
-    """Return attempts with levels twice as high, and one more after an attempt that was lost."""
-    again = {one.id for one in after_losses(attempts)}
+    """Return attempts with levels twice as high, and one more where a job is tried again."""
+    again = {one.id for one in further(attempts)}
     found = []
     for one in attempts:
         is_again = one.id in again
@@ -41,7 +42,7 @@ def retries_first(attempts: Sequence[Attempt]) -> list[Attempt]:
     return found
 
 
-def after_losses(attempts: Sequence[Attempt]) -> list[Attempt]:
-    """Return the attempts that followed one that was lost."""
-    lost = {(one.job, one.attempt) for one in attempts if one.job and one.result == "lost"}
-    return [one for one in attempts if (one.job, one.attempt - 1) in lost]
+def further(attempts: Sequence[Attempt]) -> list[Attempt]:
+    """Return the attempts that followed one that was lost, or failed."""
+    before = {(one.job, one.attempt) for one in attempts if one.result in ("lost", "failed")}
+    return [one for one in attempts if one.job and (one.job, one.attempt - 1) in before]
