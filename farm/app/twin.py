@@ -49,6 +49,10 @@ SMALL = 5.0
 """Seconds by which jobs may err more by arrival than in the order of the recorded starts."""
 EXPLAINED = {"cap", "gate", "idle runners"}
 """Flags that explain why jobs overtake each other."""
+HOPELESS = {"several slots", "cap", "gate"}
+"""Flags of what no pool of slots waits for, however it is sized."""
+SEARCHED = 0.8
+"""Share of the work that is the search, about; the rest holds what was found against records."""
 MOST_CALIBRATED = 10_000
 """Jobs of the first half that are played to find a candidate."""
 MOST_TIME = 60.0
@@ -138,7 +142,8 @@ def twin_of(bundle: Bundle, path: str, tell: Tell = lambda *_: None) -> Twin:
     for name, (shape, load) in zip(pool_names([one for one, _ in found]), found, strict=True):
         size, now = len(load.attempts), process_time()
         until = now + max(0.0, began + MOST_TIME - now) * size / (jobs - done)
-        part = partial(_tell, tell, f"pool {name} of {many(size, 'job')}", done / jobs, size / jobs)
+        what, part_of = f"pool {name} of {many(size, 'job')}", SEARCHED * size / jobs
+        part = partial(_tell, tell, what, SEARCHED * done / jobs, part_of)
         fitted.append(_fitted(name, shape, load, order, until, part))
         done += size
     # as the trace has it
@@ -162,7 +167,11 @@ def twin_of(bundle: Bundle, path: str, tell: Tell = lambda *_: None) -> Twin:
         scenario_text, path, evident, scheduling, starts=starts, trace_format=trace_format
     )
     written = Written(write(remarks=(), errors=None), ran)
-    pools = [_checked(*both, order, written) for both in zip(fitted, documents, strict=True)]
+    pools = []
+    for number, both in enumerate(zip(fitted, documents, strict=True)):
+        share = SEARCHED + (1 - SEARCHED) * number / len(fitted)
+        tell(f"pool {both[0].name} against its records", share)
+        pools.append(_checked(*both, order, written))
     remarks = [f"A twin of the farm whose records are in {path}."]
     shape, load = max(found, key=lambda one: float(one[1].waited.sum()))
     alike = list(weights_alike(load, order, times_of(shape)[0]))
@@ -292,7 +301,7 @@ def _fitted(
     if any(one.first_plan is not None for one in candidates_of(shape)):
         played = telling(load, half, MOST_CALIBRATED)
     # no pool of slots explains it: the first one shows by how much
-    is_hopeless = any(one.kind == "several slots" for one in flags)
+    is_hopeless = any(one.kind in HOPELESS and not one.small for one in flags)
     until = 0.0 if is_hopeless else until
     fits, search, hidden = _calibrated(shape, load, order, played, until, told)
     candidate = fits[0].candidate
@@ -374,10 +383,11 @@ def _calibrated(
     player = Player(shape, load)
     # in a wrong order no number fits
     scheduling = as_recorded(order) if order or not in_order else {}
-    candidates = list(candidates_of(shape))
+    candidates, began = list(candidates_of(shape)), process_time()
 
     def play(candidate: Candidate) -> Floats:
-        told(min(1.0, search.played / (len(candidates) + MOST_SEARCHED)))
+        spent = (process_time() - began) / max(1e-9, until - began)
+        told(min(1.0, max(spent, search.played / (len(candidates) + MOST_SEARCHED))))
         return player.play(candidate, played)
 
     search = Search(play, recorded, lambda: process_time() >= until)

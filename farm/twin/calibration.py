@@ -30,11 +30,11 @@ how many, and how many are kept."""
 SURVIVORS, WORSE = (9, 4, 3, 2, 2, 2, 2, 2), 4.0
 """Algorithms of which others are drawn, that many at each spread, and times the best one's error up
 to which they are, from the second on."""
-MOST_SEARCHED = DRAWN * sum(SURVIVORS)
-"""Plays of a search after those of the candidates as they are, about."""
 EXACT, ANEW = 0.005, 3
 """Error per job, as a share of the mean wait, with which a given number of runners is enough, and
 up to which it is searched anew, how often at most: what is found near one point is chance."""
+MOST_SEARCHED = DRAWN * (sum(SURVIVORS) + 2 * ANEW * len(SPREADS))
+"""Plays of a search after those of the candidates as they are, about, at most."""
 NO_BETTER = 0.5
 """Share of a constant's error from which a candidate explains no waits of ephemeral runners."""
 ALIKE = 1.25
