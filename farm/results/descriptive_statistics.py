@@ -31,20 +31,71 @@ class Spread(msgspec.Struct, frozen=True):
     max: float | None = None
 
 
+#: values below which all are sorted; others are searched for what lies at the ranks
+MOST_SORTED = 50_000
+#: values of a sample, and ranks of it beside the one that is searched for
+SAMPLED, BESIDE = 5_000, 150
+#: deviations that are held at a time
+PIECE = 1 << 16
+
+
 def quantile(values: Sequence[float] | Floats, p: float) -> float:
     """Return the p-quantile (0 ≤ p ≤ 1) of one or more values, type 7. Raises ValueError."""
     if len(values) == 0:
         raise ValueError("no values have no quantile")
-    return _at(np.sort(np.asarray(values, dtype=np.float64)), p)
+    return _quantiles(np.asarray(values, dtype=np.float64), [p])[0]
 
 
-def _at(ascending: Floats, p: float) -> float:
-    """Return the p-quantile of sorted values; rounded from the nearer one, as NumPy does."""
-    rank = (len(ascending) - 1) * p
-    place = min(int(rank), len(ascending) - 1)
-    low, high = float(ascending[place]), float(ascending[min(place + 1, len(ascending) - 1)])
-    weight = rank - place
-    return low + (high - low) * weight if weight < 0.5 else high - (high - low) * (1 - weight)
+def _quantiles(data: Floats, levels: Sequence[float]) -> list[float]:
+    """Return quantiles; rounded from the nearer value, as NumPy does."""
+    ranks = [(len(data) - 1) * p for p in levels]
+    places = [min(int(rank), len(data) - 1) for rank in ranks]
+    ascending = np.sort(data) if len(data) <= MOST_SORTED else None
+    sample = np.sort(data[:: len(data) // SAMPLED]) if ascending is None else data[:0]
+    found = []
+    for rank, place in zip(ranks, places, strict=True):
+        pair = (place, min(place + 1, len(data) - 1))
+        low, high = _at(data, sample, *pair) if ascending is None else ascending[list(pair)]
+        weight = rank - place
+        near = low + (high - low) * weight
+        found.append(float(near if weight < 0.5 else high - (high - low) * (1 - weight)))
+    return found
+
+
+def _at(data: Floats, sample: Floats, place: int, following: int) -> tuple[float, float]:
+    """Return the values at two ranks that follow each other, found among those near to them.
+
+    ``sample``: values by which these are known, sorted: they need not be all between two of them.
+    """
+    middle = place * len(sample) // len(data)
+    least = sample[max(0, middle - BESIDE)] if middle > BESIDE else -np.inf
+    most = sample[middle + BESIDE] if middle + BESIDE < len(sample) else np.inf
+    below, up_to = int(np.count_nonzero(data < least)), int(np.count_nonzero(data <= least))
+    near = np.sort(data[(least < data) & (data < most)])
+
+    def at(rank: int) -> float | None:
+        if below <= rank < up_to:
+            return float(least)
+        if up_to <= rank < up_to + len(near):
+            return float(near[rank - up_to])
+        return None
+
+    low, high = at(place), at(following)
+    if high is None and low is not None and following == up_to + len(near):
+        high = float(most)
+    if low is None or high is None:
+        low, high = np.partition(data, [place, following])[[place, following]].tolist()
+    return low, high
+
+
+def _sum_of_squares(data: Floats, mean: float) -> float:
+    """Return the sum of squared deviations, added up in pairs of halves as NumPy adds."""
+    if len(data) > PIECE:
+        half = len(data) // 2
+        half -= half % 8
+        return _sum_of_squares(data[:half], mean) + _sum_of_squares(data[half:], mean)
+    deviations = data - mean
+    return float(np.add.reduce(deviations * deviations))
 
 
 def spread_of(values: Sequence[float] | Floats) -> Spread:
@@ -54,8 +105,6 @@ def spread_of(values: Sequence[float] | Floats) -> Spread:
         return Spread(count=0)
     mean = float(np.add.reduce(data) / data.size)
     with np.errstate(over="ignore"):  # squares beyond all floats: no deviation is shown
-        deviations = data - mean
-        std = math.sqrt(np.add.reduce(deviations * deviations) / data.size)
-    ascending = np.sort(data)
-    p50, p95, p99 = (_at(ascending, p) for p in (0.5, 0.95, 0.99))
-    return Spread(int(data.size), mean, std, p50, p95, p99, float(ascending[-1]))
+        std = math.sqrt(_sum_of_squares(data, mean) / data.size)
+    p50, p95, p99 = _quantiles(data, (0.5, 0.95, 0.99))
+    return Spread(int(data.size), mean, std, p50, p95, p99, float(data.max()))

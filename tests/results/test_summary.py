@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ import farm
 from farm.core.commands import EndJob, StartJob
 from farm.core.events import BuilderJoined, EstimateMade, JobFinished, JobsSubmitted
 from farm.core.model import Builder, Job
+from farm.results import descriptive_statistics
 from farm.results.descriptive_statistics import quantile, spread_of
 from farm.results.log.reader import read_log
 from farm.results.summary.builder_time import Window, builder_times
@@ -300,6 +302,32 @@ def test_percentiles_are_type_seven(values: list[float]) -> None:
     assert spread.p95 == pytest.approx(cuts[94])
     assert spread.p99 == pytest.approx(cuts[98])
     assert spread.std == pytest.approx(statistics.pstdev(values), abs=1e-6)
+
+
+@given(
+    st.integers(100, 3000),
+    st.sampled_from(["spread", "few", "mostly 0", "one", "by time"]),
+    st.sampled_from([0.0, 0.01, 0.5, 0.95, 0.99, 0.999, 1.0]),
+)
+def test_a_spread_of_many_values(count: int, kind: str, level: float) -> None:
+    """What is searched for in many values is what sorting them, and NumPy's sums, would give."""
+    values = np.random.default_rng(count).exponential(100.0, count)
+    values = {
+        "spread": values,
+        "few": np.floor(values / 100),
+        "mostly 0": np.where(values < 300, 0.0, values),
+        "one": np.full(count, 2.5),
+        "by time": np.sort(values),
+    }[kind]
+    with pytest.MonkeyPatch.context() as patch:
+        for name, small in (("MOST_SORTED", 99), ("SAMPLED", 20), ("BESIDE", 2), ("PIECE", 128)):
+            patch.setattr(descriptive_statistics, name, small)
+        spread, found = spread_of(values), quantile(values, level)
+    assert found == np.quantile(values, level)
+    assert [spread.p50, spread.p95, spread.p99] == np.quantile(values, [0.5, 0.95, 0.99]).tolist()
+    deviations = values - spread.mean
+    assert spread.std == math.sqrt(np.add.reduce(deviations * deviations) / count)
+    assert (spread.count, spread.max) == (count, values.max())
 
 
 def test_quantiles_of_nothing() -> None:
