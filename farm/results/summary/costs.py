@@ -8,9 +8,11 @@ that used half of it pays half of the costs, idle time included.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -113,13 +115,8 @@ class Costs:
         of, places = self.places(self._records.jobs, held.row[some], pool[some])
         return dict(zip(places, _sums(of, times[some]), strict=True))
 
-    @cached_property
-    def _invocations(self) -> tuple[Numbers, list[str]]:
-        """The number of each attributes' invocation, and the names; the last: without any."""
-        return numbered([*self._records.jobs.invocation.values, ""])
-
     def places(
-        self, jobs: Jobs, rows: Numbers, pool: Numbers | None = None
+        self, jobs: Jobs, rows: Rows, pool: Numbers | None = None
     ) -> tuple[Numbers, list[Place]]:
         """Return the place of each row, numbered in order of appearance.
 
@@ -127,17 +124,7 @@ class Costs:
         """
         if pool is None:
             pool = self._records.pool_of[jobs.builder.numbers[rows]]
-        invocation_of, names = self._invocations
-        pools = ["", *self._records.builders.pool.values]
-        invocation = invocation_of[jobs.attributes.numbers[rows]]
-        platforms, invocations = len(jobs.platform.values), len(names)
-        code = ((pool + 1) * platforms + jobs.platform.numbers[rows]) * invocations + invocation
-        number, found = in_order_of_appearance(code)
-        parts = (
-            (*divmod(rest, platforms), name)
-            for rest, name in (divmod(one, invocations) for one in found.tolist())
-        )
-        return number, [(pools[p], jobs.platform.values[q], names[n]) for p, q, n in parts]
+        return places_of(jobs, rows, pool, self._records.builders.pool.values)
 
     def _pay(self, runs: Runs, window: Window, bills: Mapping[str, Bill]) -> None:
         builders = runs.records.builders
@@ -179,27 +166,52 @@ class Costs:
         return cost, _idle_share(busy, slot_time)
 
 
+def places_of(
+    jobs: Jobs, rows: Rows, pool: Numbers, pools: Sequence[str]
+) -> tuple[Numbers, list[Place]]:
+    """Return the place of each row, numbered in order of appearance; ``pool``: that of each row."""
+    # of jobs without attributes it is the last
+    invocation_of, names = numbered([*jobs.invocation.values, ""])
+    invocation = invocation_of[jobs.attributes.numbers[rows]]
+    platforms, invocations = len(jobs.platform.values), len(names)
+    code = ((pool + 1) * platforms + jobs.platform.numbers[rows]) * invocations + invocation
+    number, found = in_order_of_appearance(code)
+    parts = (
+        (*divmod(rest, platforms), name)
+        for rest, name in (divmod(one, invocations) for one in found.tolist())
+    )
+    found_pools = ["", *pools]
+    return number, [(found_pools[p], jobs.platform.values[q], names[n]) for p, q, n in parts]
+
+
 def _idle_share(busy: float, slot_time: float) -> float | None:
     return max(0.0, 1 - busy / slot_time) if slot_time > 0 else None
 
 
-class Parts:
-    """Builds the parts of a summary from the jobs that count."""
+class PartOfJobs(NamedTuple):
+    """The jobs of some places that ended."""
 
-    def __init__(self, jobs: Jobs, lost: Jobs, costs: Costs, length: float | None) -> None:
+    waiting_time: Spread
+    response_time: Spread
+    by_outcome: Mapping[str, int]
+
+
+class Parts(ABC):
+    """Builds the parts of a summary from the jobs that count, by their places."""
+
+    def __init__(
+        self, costs: Costs, length: float | None, ended: Mapping[Place, int], lost: Counter[Place]
+    ) -> None:
         self._costs = costs
         self._length = length
-        self._jobs = jobs
-        self._started = jobs.started()
-        of, places = costs.places(jobs, np.arange(len(jobs)))
-        by_place = np.split(np.argsort(of, kind="stable"), np.cumsum(np.bincount(of))[:-1])
-        none = np.zeros(0, np.int64)
-        self._rows: dict[Place, Numbers] = {
-            **dict.fromkeys(costs.busy, none),
-            **dict(zip(places, by_place, strict=False)),
-        }
-        endless = zip(lost.platform.each(), lost.invocation.each(), strict=True)
-        self._lost = Counter[Place](("", platform, charged or "") for platform, charged in endless)
+        #: how many jobs ended at each place, or never ended
+        self._ended = {**dict.fromkeys(costs.busy, 0), **ended}
+        self._lost = lost
+        self._known: dict[tuple[Place, ...], PartOfJobs] = {}
+
+    @abstractmethod
+    def _jobs_of(self, places: Sequence[Place]) -> PartOfJobs:
+        """Return the jobs of these places."""
 
     def by_pool(self) -> dict[str, Part]:
         """Return each pool's part, including pools without jobs."""
@@ -234,14 +246,44 @@ class Parts:
 
     def _by(self, name_of: Callable[[Place], str]) -> dict[str, list[Place]]:
         found: dict[str, list[Place]] = {}
-        for place in self._rows | self._lost:
+        for place in self._ended | self._lost:
             found.setdefault(name_of(place), []).append(place)
         return found
 
     def _count(self, places: Iterable[Place]) -> int:
-        return sum(len(self._rows.get(p, ())) + self._lost.get(p, 0) for p in places)
+        return sum(self._ended.get(p, 0) + self._lost.get(p, 0) for p in places)
 
     def _part(self, places: Sequence[Place]) -> Part:
+        key = tuple(places)  # a pool and a platform may have the same jobs
+        of = self._known[key] = self._known.get(key) or self._jobs_of(places)
+        cost, idle_share = self._costs.used(places)
+        served = of.response_time.count
+        return Part(
+            submitted=self._count(places),
+            lost=sum(self._lost.get(place, 0) for place in places),
+            waiting_time=of.waiting_time,
+            response_time=of.response_time,
+            cost=cost,
+            idle_share=idle_share,
+            throughput_per_s=served / self._length if self._length else None,
+            **of.by_outcome,
+        )
+
+
+class PartsOfJobs(Parts):
+    """The parts of a run, from the table of its jobs."""
+
+    def __init__(self, jobs: Jobs, lost: Jobs, costs: Costs, length: float | None) -> None:
+        self._jobs = jobs
+        self._started = jobs.started()
+        of, places = costs.places(jobs, np.arange(len(jobs)))
+        by_place = np.split(np.argsort(of, kind="stable"), np.cumsum(np.bincount(of))[:-1])
+        self._rows: dict[Place, Numbers] = dict(zip(places, by_place, strict=False))
+        endless = zip(lost.platform.each(), lost.invocation.each(), strict=True)
+        never = Counter[Place](("", platform, charged or "") for platform, charged in endless)
+        super().__init__(costs, length, {p: len(rows) for p, rows in self._rows.items()}, never)
+
+    def _jobs_of(self, places: Sequence[Place]) -> PartOfJobs:
         rows = [found for place in places if (found := self._rows.get(place)) is not None]
         jobs = self._jobs
         some: Rows = slice(None)
@@ -249,17 +291,7 @@ class Parts:
             some = np.concatenate([np.arange(0), *rows])
         waits = jobs.waiting_time[some][self._started[some]]
         responses = jobs.response_time[some][jobs.served[some]]
-        cost, idle_share = self._costs.used(places)
-        return Part(
-            submitted=self._count(places),
-            lost=sum(self._lost.get(place, 0) for place in places),
-            waiting_time=spread_of(waits),
-            response_time=spread_of(responses),
-            cost=cost,
-            idle_share=idle_share,
-            throughput_per_s=len(responses) / self._length if self._length else None,
-            **jobs.taken(some).counts(),
-        )
+        return PartOfJobs(spread_of(waits), spread_of(responses), jobs.taken(some).counts())
 
 
 def _sums(numbers: Numbers, times: Floats) -> list[float]:

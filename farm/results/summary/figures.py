@@ -12,8 +12,14 @@ import numpy as np
 from farm.core.fields import json_name
 from farm.core.model import Outcome
 from farm.results.descriptive_statistics import Spread, spread_of
-from farm.results.summary.builder_time import BuilderCounts, Window, builder_counts, builder_times
-from farm.results.summary.costs import Bill, Costs
+from farm.results.summary.builder_time import (
+    BuilderCounts,
+    BuilderTimes,
+    Window,
+    builder_counts,
+    builder_times,
+)
+from farm.results.summary.costs import Bill, Costs, Parts, PartsOfJobs
 from farm.results.table.columns import Flags, Numbers, in_order_of_appearance, numbered
 from farm.results.table.jobs import OUTCOMES, Jobs, invocation_of
 from farm.results.table.runs import Runs
@@ -108,15 +114,13 @@ class Counted:
 
     def figures(self) -> list[Figures]:
         """Return the figures of each run."""
-        info, runs, jobs = self._info, self._runs, self.jobs
-        times = builder_times(runs, info.window)
-        attempts = runs.total(self._run, np.where(jobs.shared, 0, jobs.attempts))
+        runs, times = self._runs, self._builder_times()
         spreads, numbers = self._spreads(), range(len(runs.seeds))
         served = [spread.count for spread in spreads["response_time"]]
         columns: dict[str, Sequence[Any]] = {
             "seed": runs.seeds,
             "jobs": self._counts(),
-            "attempts": attempts.astype(np.int64).tolist(),
+            "attempts": self._attempts(),
             "makespan": self.makespans,
             **spreads,
             "builders": builder_counts(runs, self._builders_in),
@@ -129,6 +133,17 @@ class Counted:
         }
         rows = zip(*columns.values(), strict=True)
         return [Figures(**dict(zip(columns, row, strict=True))) for row in rows]
+
+    def parts(self) -> Parts:
+        """Return the parts of a single run."""
+        return PartsOfJobs(self.jobs, self.lost, self.costs, self.lengths[0])
+
+    def _builder_times(self) -> BuilderTimes:
+        return builder_times(self._runs, self._info.window)
+
+    def _attempts(self) -> list[int]:
+        attempts = np.where(self.jobs.shared, 0, self.jobs.attempts)
+        return list(map(int, self._runs.total(self._run, attempts).tolist()))
 
     def _fairness(self) -> list[float]:
         """Return Jain's index of the parties' mean stretches, in order of their first ends."""
@@ -182,9 +197,14 @@ def _ratio(part: float, whole: float | None) -> float | None:
 
 def _parties(jobs: Jobs, fair_share: tuple[str, ...]) -> Numbers:
     """Return the number of the party that is charged for each job."""
-    names = [invocation_of(one, fair_share).partition("/")[0] for one in jobs.attributes.values]
-    of, _ = numbered([*names, ""])  # the last entry is for jobs without attributes
+    of, _ = numbered(party_names(jobs, fair_share))
     return of[jobs.attributes.numbers]
+
+
+def party_names(jobs: Jobs, fair_share: tuple[str, ...]) -> list[str]:
+    """Return the party of each attributes, and finally that of jobs without any."""
+    names = [invocation_of(one, fair_share).partition("/")[0] for one in jobs.attributes.values]
+    return [*names, ""]
 
 
 def jain_index(shares: Sequence[float]) -> float:

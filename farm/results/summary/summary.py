@@ -17,7 +17,7 @@ import numpy as np
 from farm.core.fields import json_name
 from farm.results.descriptive_statistics import Spread, spread_of
 from farm.results.summary.builder_time import BuilderCounts, Window
-from farm.results.summary.costs import Part, Parts
+from farm.results.summary.costs import Part
 from farm.results.summary.figures import Counted, Figures, JobCounts, RunInfo, WorldName
 from farm.results.table.columns import known
 from farm.results.table.jobs import Jobs
@@ -159,7 +159,7 @@ class Measured:
         """The summary: the figures, and the rest."""
         info, counted = self._info, self._counted
         rest = quiescence(self._all, info)
-        parts = Parts(counted.jobs, counted.lost, counted.costs, counted.lengths[0])
+        parts = counted.parts()
         return Summary(
             **msgspec.structs.asdict(self.figures),
             name=info.name,
