@@ -131,8 +131,10 @@ class _Lines:
     def take(
         self, description: str = "", completed: int = 0, total: int = 0, advance: int = 0
     ) -> None:
-        """Note how far the work is."""
+        """Note how far the work is; where less is done than before, other work has begun."""
         self._description = description
+        if 0 < completed < self._completed:
+            self._began, self._completed, self._first = time.monotonic(), 0, None
         if (now := completed or self._completed + advance) != self._completed:
             self._completed, self._made_after = now, time.monotonic() - self._began
         self._total = total or self._total

@@ -283,6 +283,10 @@ def test_progress_is_shown_also_without_a_terminal(
         "2 of 5 runs, about 11s left",
         "2 of 5 runs, 30s so far",
     ]
+    for completed in (1, 2):  # of what comes next
+        lines.take(completed=completed)
+    lines._made_after = 10.0
+    assert lines._line(10) == "2 of 5 runs, about 30s left"
     capsys.readouterr()
     with output.counted_progress("runs", silent=True) as told:
         told(1, 4)
