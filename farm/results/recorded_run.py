@@ -12,6 +12,7 @@ from farm.core.errors import InputError
 from farm.results.run_directory import Run, RunDirectory, RunState, this_version
 from farm.results.summary.figures import Figures
 from farm.results.summary.summary import Measured, Summary
+from farm.results.summary.tally import Tallied
 from farm.results.table.job_table import ColumnsOf, JobTable
 from farm.results.table.records import RunRecords
 from farm.scenario import Scenario
@@ -63,6 +64,11 @@ class RecordedRun:
         return self._log is not None
 
     @property
+    def has_jobs(self) -> bool:
+        """Whether its jobs can be looked at: it has not let them go."""
+        return not isinstance(self._records, Tallied)
+
+    @property
     def label(self) -> str:
         """What to call the run in a table."""
         return f"{self.summary.name} ({self.summary.policy}, seed {self.summary.seed})"
@@ -74,7 +80,9 @@ class RecordedRun:
 
     @cached_property
     def jobs(self) -> JobTable:
-        """The table of jobs."""
+        """The table of jobs. Raises InputError for those of a run that let them go."""
+        if not self.has_jobs:
+            raise InputError(f"{self.label}: found no jobs, which were too many to be held")
         return JobTable(ColumnsOf(self._records, self.scenario.scheduling.fair_share))
 
     def entries(self) -> Iterator[Entry]:

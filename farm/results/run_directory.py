@@ -195,6 +195,8 @@ def _told(
 class Run:
     """A run that was read back; its larger files are read on first use."""
 
+    has_jobs = True
+
     def __init__(
         self, path: Path, meta: Meta, summary: Summary | None, again: Again | None = None
     ) -> None:

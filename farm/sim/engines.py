@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Literal, NamedTuple, get_args
 
@@ -14,15 +14,17 @@ from farm.core.model import Job
 from farm.core.policies import takes_columns
 from farm.core.pools.algorithm import AnyAlgorithm
 from farm.core.scheduler import Scheduler
+from farm.results.summary.tally import Tallied, Tally
 from farm.results.table.records import Recorder, RunRecords
 from farm.results.table.runs import Runs
 from farm.scenario import Scenario
-from farm.sim.fast.coverage import Jobs, why_not, why_not_these
+from farm.sim.fast.coverage import Jobs, why_not, why_not_these, why_whole
 from farm.sim.fast.event_log import AT_ONCE, log_of
 from farm.sim.fast.job_arrays import load_of, loads_of
 from farm.sim.fast.play import Played, Watch
 from farm.sim.fast.play import play as play_columns
 from farm.sim.fast.run_records import records
+from farm.sim.fast.streamed import play_streamed
 from farm.sim.fast.together import play_together
 from farm.sim.simulation import Around, Simulation, no_garbage_collection
 from farm.workload import Several, batches
@@ -59,6 +61,19 @@ class CompiledRun:
         return 1 + -(-int(self._played.farm.counts["noted"][0]) // AT_ONCE)
 
 
+class StreamedRun:
+    """A run that the compiled loop has made of jobs that it let go; it has no event log."""
+
+    def __init__(self, records: Tallied) -> None:
+        self._records = records
+
+    def records(self, on_share: Callable[[float], object] = float) -> RunRecords:
+        """Return what was recorded; ``on_share`` is told how much is summed up, 0 to 1."""
+        for share in self._records.tally.measure():
+            on_share(share)
+        return self._records
+
+
 def play(
     scenario: Scenario,
     scheduler: Scheduler,
@@ -69,7 +84,7 @@ def play(
 ) -> RunRecords:
     """Play a load and return the records of the run; arguments and errors as for ``chosen``."""
     run = chosen(scenario, scheduler, load, algorithms, engine=engine)
-    if isinstance(run, CompiledRun):
+    if not isinstance(run, Simulation):
         return run.records()
     recorder = Recorder()
     run.play([recorder])
@@ -84,9 +99,10 @@ def chosen(
     *,
     engine: Engine = "auto",
     noted: bool = False,
+    lets_go: bool = False,
     around: Around | None = None,
     watch: Watch | None = None,
-) -> Simulation | CompiledRun:
+) -> Simulation | CompiledRun | StreamedRun:
     """Return the run of a load by the engine asked for, or by the compiled one wherever it can.
 
     A simulation still has to be played, with its observers; a compiled run is over.
@@ -98,6 +114,7 @@ def chosen(
         algorithms: those of the provisioned pools.
         engine: which.
         noted: the event log of a compiled run will be needed.
+        lets_go: of more than ``MOST_JOBS`` only a summary will be needed: they need not be held.
         around: wraps the world of a simulation.
         watch: told how far a compiled run is, which can then be interrupted.
 
@@ -115,9 +132,12 @@ def chosen(
                     load,
                     algorithms,
                     noted=noted,
+                    lets_go=lets_go and not noted,
                     most=None if engine == "fast" else MOST_JOBS,
                     watch=watch,
                 )
+        if isinstance(found.played, Tallied):
+            return StreamedRun(found.played)
         if found.played is not None:
             return CompiledRun(found.played)
         if engine == "fast":
@@ -160,7 +180,7 @@ class _Try(NamedTuple):
 
     #: the load that is left to simulate
     load: Iterable[Job]
-    played: Played | None = None
+    played: Played | Tallied | None = None
     why: str = ""
 
 
@@ -171,14 +191,35 @@ def _try_compiled(
     algorithms: Algorithms,
     *,
     noted: bool,
+    lets_go: bool,
     most: int | None,
     watch: Watch | None,
 ) -> _Try:
-    """Play a load of up to ``most`` jobs by the compiled loop, if it can."""
+    """Play a load by the compiled loop, if it can; up to ``most`` jobs unless it lets them go."""
     specs, rules = pool_specs(scenario), scheduler.rules
     if why := why_not(rules, scheduler.estimator, specs, algorithms):
         return _Try(load, why=why)
-    jobs, left, whole = _held(load, most)
+    streamed = isinstance(load, JobColumns) and lets_go
+    streamed = streamed and not why_whole(scenario, rules, specs, algorithms)
+    jobs, left, whole = _held(load, MOST_JOBS if streamed else most)
+    if not whole and streamed and isinstance(jobs, JobColumns):
+        tally = Tally(scenario.scheduling.fair_share, [pool.name for pool in specs])
+        found = play_streamed(
+            jobs.blocks(),
+            scheduler.estimator,
+            specs,
+            rules,
+            algorithms,
+            tally,
+            ends_at=scenario.ends_at,
+            watch=watch or (lambda *_: None),
+        )
+        if found is None:
+            raise InputError(
+                "found jobs that have to be given up; allowed in a run of more than "
+                f"{MOST_JOBS:,}: none, unless with --engine reference"
+            )
+        return _Try(left, found)
     if not whole:
         return _Try(left, why=f"more than {most:,} jobs")
     if why := why_not_these(rules, jobs, specs):

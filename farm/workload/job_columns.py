@@ -60,6 +60,11 @@ class JobColumns:
         self.held = joined(blocks) if blocks else None
         return most is None or count < most
 
+    def blocks(self) -> Iterator[Block]:
+        """Return the jobs block by block; none are held then."""
+        held, self.held = self.held, None
+        return chain(() if held is None else (held,), self._blocks)
+
     def ids(self) -> list[str]:
         """Return the ids of the held jobs."""
         return [] if self.held is None else self.held.column("id").tolist()

@@ -62,7 +62,8 @@ class Result:
 
         run = self.kept
         more = more_builders(run, on_share)
-        return answer_of_run(run.summary, lambda: run.jobs, self._readable_scenario, more)
+        scenario = self._readable_scenario if run.has_jobs else None
+        return answer_of_run(run.summary, lambda: run.jobs, scenario, more)
 
     @property
     def _readable_scenario(self) -> Scenario | None:

@@ -24,10 +24,13 @@ from farm.results.table.job_table import JobTable
 from farm.scenario import Scenario
 from farm.sim.engines import CompiledRun, Engine, chosen, play_seeds
 from farm.sim.fast.play import Watch
-from farm.sim.simulation import no_garbage_collection
+from farm.sim.simulation import Simulation, no_garbage_collection
 from farm.sim.too_large import refuse_too_large
 from farm.workload import Several, Workload
 from provisioner.from_scenario import algorithms_of
+
+MOST_AGAIN = 20_000_000
+"""Jobs that are simulated again to be looked at: they are held, in 200 bytes each."""
 
 
 def simulated_run(
@@ -50,7 +53,8 @@ def simulated_run(
         own: parts of the caller's, in the place of what the scenario names.
         out: the run directory to make; None: the run is kept in memory.
         keep_events: in memory, the events are kept too.
-        in_full: the run directory has its jobs and events, not only the scenario and the summary.
+        in_full: the run directory has its jobs and events, not only the scenario and the summary;
+            else the result of a run of more than ``MOST_JOBS`` may have none.
         observers: called with every event and its commands (a display), if the reference plays.
         engine: who plays it; the results are the same.
         load: the scenario's workload, where it is known; the scenario is not too large then.
@@ -79,17 +83,23 @@ def simulated_run(
         algorithms,
         engine=engine,
         noted=keep_events or (out is not None and in_full),
+        lets_go=not in_full,
         watch=watch,
         around=estimating.around if estimating.gives else None,
     )
-    if isinstance(run, CompiledRun):
+    if not isinstance(run, Simulation):
         with no_garbage_collection(), record(began=began) as recorder:
             try:
-                if keep_events or in_full:
+                if isinstance(run, CompiledRun) and (keep_events or in_full):
                     recorder.take_log(_told(run, on_step))
-                on_step("collecting jobs", 0.0)
+                if isinstance(run, CompiledRun):
+                    on_step("collecting jobs", 0.0)
+                    records = run.records()
+                else:
+                    on_step("summing up", 0.0)
+                    records = run.records(partial(on_step, "summing up"))
                 return recorder.finish(
-                    "fast", records=run.records(), on_jobs=partial(on_step, "writing jobs")
+                    "fast", records=records, on_jobs=partial(on_step, "writing jobs")
                 )
             except KeyboardInterrupt:
                 recorder.discard()
@@ -114,10 +124,17 @@ def simulated_run(
 def jobs_again(run: Run) -> JobTable:
     """Return the jobs of a run that was kept without them, by simulating its scenario again.
 
-    Raises InputError if it does not come out the same.
+    Raises InputError if they are too many, or it does not come out the same.
     """
-    made = simulated_run(run.scenario).kept
-    if _lasting(made.summary) != _lasting(run.summary):
+    summary = run.summary
+    if summary.jobs.submitted > MOST_AGAIN:
+        raise InputError(
+            f"{run.path}: found {summary.jobs.submitted:,} jobs, which were not kept; "
+            f"allowed where each has to be looked at: {MOST_AGAIN:,}"
+        )
+    engine: Engine = "fast" if summary.engine == "fast" else "auto"
+    made = simulated_run(run.scenario, engine=engine).kept
+    if _lasting(made.summary) != _lasting(summary):
         raise InputError(
             f"{run.path}: kept without its jobs, and its scenario gives other ones today: "
             "its files, the functions it names, or this version of the farm are not the same"

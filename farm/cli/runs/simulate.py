@@ -11,7 +11,7 @@ from shlex import quote
 
 import typer
 
-from farm.app.runs.simulated_run import simulated_run
+from farm.app.runs.simulated_run import MOST_AGAIN, simulated_run
 from farm.cli.runs.run_summary import (
     EventLines,
     exit_code,
@@ -95,9 +95,13 @@ def simulate(
         )
     show(result, as_json=as_json, quiet=quiet)
     if kept is not None and not (quiet or as_json):
-        page = f"{this_command()} report {quote(str(kept))} -o {quote(kept.name)}.html"
-        where = said_with_size(kept) if in_full else _briefly(kept)
-        remark(f"kept in {where}; a page of it: {page}")
+        page = (
+            f"; a page of it: {this_command()} report {quote(str(kept))} -o {quote(kept.name)}.html"
+        )
+        if result.kept.summary.jobs.submitted > MOST_AGAIN:
+            remark(f"kept in {kept} without its jobs, which are too many")
+        else:
+            remark(f"kept in {said_with_size(kept) if in_full else _briefly(kept)}{page}")
     raise typer.Exit(exit_code(result.kept.summary))
 
 

@@ -102,6 +102,12 @@ class Costs:
         for number, busy in enumerate(_sums(of, times)):
             self._paid[number // len(pools)][pools[number % len(pools)]].busy_time += busy
 
+    def held(self, by_pool: Mapping[str, float], by_place: dict[Place, float]) -> None:
+        """Take in the slot time of jobs that are in no table; seconds."""
+        for name, busy in by_pool.items():
+            self.pools[name].busy_time += busy
+        self.busy = by_place
+
     @property
     def pools(self) -> dict[str, Paid]:
         """What the first run paid, by pool."""

@@ -19,6 +19,7 @@ from farm.results.descriptive_statistics import Spread, spread_of
 from farm.results.summary.builder_time import BuilderCounts, Window
 from farm.results.summary.costs import Part
 from farm.results.summary.figures import Counted, Figures, JobCounts, RunInfo, WorldName
+from farm.results.summary.tally import CountedInPieces, Tallied
 from farm.results.table.columns import known
 from farm.results.table.jobs import Jobs
 from farm.results.table.records import RunRecords
@@ -147,7 +148,10 @@ class Measured:
         self._wall_time, self._warnings, self._remarks = wall_time, warnings, remarks
         self._info = info
         self._all = records.lasting(info.until).having(fair_share=info.fair_share)
-        self._counted = Counted(Runs.one(self._all, info.seed), info)
+        runs = Runs.one(self._all, info.seed)
+        self._counted = Counted(runs, info)
+        if isinstance(records, Tallied):
+            self._counted = CountedInPieces(runs, info, records.tally)
 
     @cached_property
     def figures(self) -> Figures:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from farm.core.contention.laws import ThreadSlowdown
 from farm.core.dispatching.balancers import RANKINGS
 from farm.core.model import Job
+from farm.core.policies import takes_columns
 from farm.core.pools.algorithm import AnyAlgorithm
 from farm.core.pools.spec import PoolSpec
 from farm.core.queues.plain import PlainQueue
@@ -15,6 +16,8 @@ from farm.forecasts.runtime.declared import Declared
 from farm.forecasts.runtime.oracle import Oracle
 from farm.plugins.guarded_algorithm import GuardedAlgorithm
 from farm.plugins.guards import GuardedPolicy
+from farm.scenario import Scenario
+from farm.scenario.workload import Arrivals
 from farm.sim.fast.kernel import native
 from farm.workload.job_columns import JobColumns
 
@@ -69,6 +72,29 @@ def why_not_these(rules: SchedulingRules, jobs: Jobs, pools: Sequence[PoolSpec])
     if rules.dedup and with_action:
         return "dedup, and jobs with actions"
     return "jobs with one id" if one_id else ""
+
+
+def why_whole(
+    scenario: Scenario,
+    rules: SchedulingRules,
+    pools: Sequence[PoolSpec],
+    algorithms: Mapping[str, AnyAlgorithm],
+) -> str:
+    """Return the first property for which all jobs have to be held, not only open ones; or none."""
+    made = [one.options for one in scenario.workload if isinstance(one.options, Arrivals)]
+    acts, fails = any(one.action for one in made), any(one.fails for one in made)
+    for reason, found in (
+        ("jobs that are not generated one by one", len(made) < len(scenario.workload)),
+        ("phases", scenario.phases is not None),
+        ("a policy that is asked job by job", not takes_columns(rules.policy)),
+        ("fail_fast, and jobs that fail", rules.fail_fast and fails),
+        ("dedup, and jobs with actions", rules.dedup and acts),
+        ("builders that are lost", any(one.lifetime or one.lost_at for one in pools)),
+        ("an algorithm that looks at jobs", any(o.looks_closely for o in algorithms.values())),
+    ):
+        if found:
+            return reason
+    return ""
 
 
 def _of_columns(jobs: JobColumns) -> tuple[bool, bool, bool, bool]:

@@ -94,7 +94,7 @@ def loads_of(
             fails=whole.fails[begin:end],
             columns=columns[begin:end],
             in_order=in_order[begin:end] - np.int32(begin),
-            batches=_batches(columns["submitted_at"][begin:end]),
+            batches=batches(columns["submitted_at"][begin:end]),
         )
         for begin, end in zip(begins, ends, strict=True)
     ]
@@ -127,8 +127,8 @@ def load_of(
     made["lane"] = lane[platform.numbers]
     in_order = _order(policy, jobs, estimates, made["submitted_at"], run)
     made["order"][in_order] = np.arange(len(jobs))
-    batches = _batches(made["submitted_at"])
-    return Load(jobs, estimates, fails, lanes, made, in_order, batches)
+    instants = batches(made["submitted_at"])
+    return Load(jobs, estimates, fails, lanes, made, in_order, instants)
 
 
 _FIELDS = {"work": "service_time", "submitted_at": "arrived_at", "heavy": "heavy",
@@ -152,7 +152,7 @@ def _estimates(estimator: Estimator, block: Block) -> Floats:
     return found if known.all() else np.where(known, found, estimator.estimate(_UNKNOWN))
 
 
-def _batches(submitted_at: Floats) -> Array:
+def batches(submitted_at: Floats) -> Array:
     """Return the first job of each instant, and the number of jobs."""
     begins = np.ones(len(submitted_at) + 1, np.bool_)
     begins[1:-1] = submitted_at[1:] != submitted_at[:-1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from functools import lru_cache
 from threading import Thread
@@ -17,12 +17,11 @@ from farm.core.contention.laws import Load as LoadHere
 from farm.core.dispatching.balancers import RANKINGS
 from farm.core.errors import InputError
 from farm.core.model import Platform
-from farm.core.pools.algorithm import AnyAlgorithm, PoolSnapshot, first_plan_at
+from farm.core.pools.algorithm import AnyAlgorithm, first_plan_at
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.emulation.agenda import EARLY_TICK, TICK
-from farm.results.table.columns import Floats
-from farm.sim.fast.close_look import CloseLook
+from farm.sim.fast.asking import Asking
 from farm.sim.fast.job_arrays import Load
 from farm.sim.fast.kernel import layout, native
 from farm.sim.fast.kernel.heaps import Array, Keyed, keyed
@@ -66,14 +65,26 @@ def play(
     ``noted``: the events will be needed. ``watch`` is called every ``LOOK_EVERY`` real seconds,
     and the run can then be interrupted.
     """
-    algorithms = algorithms or {}
+    run = begun(load, pools, rules, algorithms or {}, ends_at, noted=noted)
+    halt = run.to_halt() if watch is None else looked(in_thread(run), run, watch)
+    return Played(run.farm, load, pools, rules) if halt == layout.PLAYED else None
+
+
+def begun(
+    load: Load,
+    pools: Sequence[PoolSpec],
+    rules: SchedulingRules,
+    algorithms: Algorithms,
+    ends_at: float,
+    *,
+    noted: bool = False,
+) -> Playing:
+    """Return a load on a farm, to be played."""
     asking = [
         Asking(number, pool, algorithms[pool.name], load.estimates) if pool.provisioned else None
         for number, pool in enumerate(pools)
     ]
-    run = _Run(_farm(load, pools, rules, algorithms, ends_at, noted=noted), pools, asking)
-    whole = run.to_end() if watch is None else _watched(run, watch)
-    return Played(run.farm, load, pools, rules) if whole else None
+    return Playing(_farm(load, pools, rules, algorithms, ends_at, noted=noted), pools, asking)
 
 
 def farms_after(
@@ -93,18 +104,18 @@ def farms_after(
             yield None if played is None else played.farm
         return
     most = max(loads, key=lambda load: len(load.columns))
-    farm, kinds = _farm(most, pools, rules, {}, ends_at, noted=False), _kinds(pools)
+    farm, kinds = _farm(most, pools, rules, {}, ends_at, noted=False), numbered_kinds(pools)
     call, written = native.Call("play", farm), _bytes([getattr(farm, name) for name in _WRITTEN])
     before = [array.copy() for array in written]
     for load in loads:
         for array, empty in zip(written, before, strict=True):
             array[:] = empty
-        farm.lanes[:] = _lanes(load.columns["lane"], farm.serves, pools, kinds)
+        farm.lanes[:] = lanes_of(load.columns["lane"], farm.serves, pools, kinds)
         changed = {"jobs": load.columns, "in_order": load.in_order, "batches": load.batches}
         for name, array in changed.items():
             call.put(farm._fields.index(name), array)  # no tuple of arrays precedes them
-        run = _Run(farm._replace(**changed), pools, [None] * len(pools), call)
-        yield run.farm if run.to_end() else None
+        run = Playing(farm._replace(**changed), pools, [None] * len(pools), call)
+        yield run.farm if run.to_halt() == layout.PLAYED else None
 
 
 def _bytes(part: Any) -> list[Array]:
@@ -115,7 +126,7 @@ def _bytes(part: Any) -> list[Array]:
 
 
 @dataclass
-class _Run:
+class Playing:
     """A load on a farm, being played: the farm is another one once it needed more room."""
 
     farm: layout.Farm
@@ -125,40 +136,46 @@ class _Run:
     #: plays it, if that is known
     call: native.Call | None = None
 
-    def to_end(self) -> bool:
-        """Play it; return whether it was covered to its end."""
+    def to_halt(self) -> int:
+        """Play it to the end, to where more jobs are needed, or to what is not covered."""
         call = self.call or native.Call("play", self.farm)
-        while (halt := call()) != layout.PLAYED:
-            number = int(self.farm.counts["asked"][0])
+        while True:
+            halt, number = call(), int(self.farm.counts["asked"][0])
             if halt == layout.FULL and not _goes_nowhere(self.farm):
                 self.farm = _with_more_room(self.farm, self.pools)
                 call = native.Call("play", self.farm)
             elif halt == layout.ASKS and (asked := self.asking[number]) is not None:
                 asked.answer(self.farm)
             else:
-                return False
-        return True
+                return halt
 
 
-def _watched(run: _Run, watch: Watch) -> bool:
-    """Play a run in a thread, and look at the arrays that the compiled loop writes."""
-    result: Future[bool] = Future()
+def in_thread(run: Playing) -> Future[int]:
+    """Play a run in a thread, to its halt."""
+    halt: Future[int] = Future()
 
-    def play_in_thread() -> None:
+    def play_there() -> None:
         try:
-            result.set_result(run.to_end())
+            halt.set_result(run.to_halt())
         except BaseException as error:  # noqa: BLE001 - raised again where the result is taken
-            result.set_exception(error)
+            halt.set_exception(error)
 
     # daemon: where this thread is interrupted, the process ends without the other
-    thread = Thread(target=play_in_thread, daemon=True)
-    thread.start()
-    while not result.done():
-        thread.join(LOOK_EVERY)
-        farm = run.farm
-        counts = farm.counts[0]
-        watch(float(farm.instants["now"][0]), int(counts["ended"]), int(counts["events"]))
-    return result.result()
+    Thread(target=play_there, daemon=True).start()
+    return halt
+
+
+def looked(halt: Future[int], run: Playing, watch: Watch, ended: int = 0) -> int:
+    """Return the halt of a run in a thread, looking at the arrays that the compiled loop writes.
+
+    ``ended``: jobs that it no longer counts.
+    """
+    done = False
+    while not done:
+        done = bool(wait([halt], LOOK_EVERY).done)
+        at, counts = float(run.farm.instants["now"][0]), run.farm.counts[0]
+        watch(at, ended + int(counts["ended"]), int(counts["events"]))
+    return halt.result()
 
 
 def ends_of_each(loads: Sequence[Load], pools: Sequence[PoolSpec], rules: SchedulingRules) -> Array:
@@ -196,12 +213,12 @@ def _farm(
     site = _Site(tuple(pools), tuple(load.platforms), limits)
     small = sum(pool.builders * pool.slots for pool in pools) <= MOST_KEPT
     empty = _kept(site) if small else _empty(site)
-    kinds = _kinds(pools)
+    kinds = numbered_kinds(pools)
     farm = empty._replace(
         jobs=load.columns,
         in_order=load.in_order,
         batches=load.batches,
-        lanes=_lanes(load.columns["lane"], empty.serves, pools, kinds),
+        lanes=lanes_of(load.columns["lane"], empty.serves, pools, kinds),
         queue=np.empty(jobs, np.int32),
         ended=np.empty(jobs, np.int32),
         **{name: _copy(getattr(empty, name)) for name in _WRITTEN if small},
@@ -238,7 +255,7 @@ class _Site:
 def _empty(site: _Site) -> layout.Farm:
     """Return a farm without jobs."""
     pools = site.pools
-    kinds = _kinds(pools)
+    kinds = numbered_kinds(pools)
     most_slots = max((pool.slots for pool in pools), default=1)
     losses = sorted((at, n) for n, pool in enumerate(pools) for at in pool.lost_at if at > 0)
     comes = any(pool.provisioned or pool.loses for pool in pools)
@@ -261,7 +278,7 @@ def _empty(site: _Site) -> layout.Farm:
         slots=np.zeros(0, layout.SLOT),
         lanes=np.zeros(0, layout.LANE),
         queue=np.empty(0, np.int32),
-        serves=_serves(site.platforms, kinds),
+        serves=served(site.platforms, kinds),
         slowdown=_slowdowns(_laws(pools), most_slots),
         free=keyed(0, len(kinds)),
         timers=keyed(0, 1),
@@ -428,13 +445,13 @@ def _slowdowns(laws: tuple[ContentionLaw, ...], slots: int) -> Array:
     return np.array(tables).reshape(len(laws), slots + 1, slots + 1)
 
 
-def _kinds(pools: Sequence[PoolSpec]) -> Kinds:
+def numbered_kinds(pools: Sequence[PoolSpec]) -> Kinds:
     """Number the groups of builders, in the order in which they appear."""
     kinds = dict.fromkeys((pool.processors, pool.virtualized) for pool in pools)
     return {kind: number for number, kind in enumerate(kinds)}
 
 
-def _serves(platforms: Sequence[Platform], kinds: Kinds) -> Array:
+def served(platforms: Sequence[Platform], kinds: Kinds) -> Array:
     """Return, by group of builders and by platform, which may run the jobs of which."""
     made = np.zeros((len(kinds), len(platforms)), np.bool_)
     for (processors, virtualized), group in kinds.items():
@@ -442,7 +459,7 @@ def _serves(platforms: Sequence[Platform], kinds: Kinds) -> Array:
     return made
 
 
-def _lanes(lane_of: Array, serves: Array, pools: Sequence[PoolSpec], kinds: Kinds) -> Array:
+def lanes_of(lane_of: Array, serves: Array, pools: Sequence[PoolSpec], kinds: Kinds) -> Array:
     """Give each lane room in the queue for all of its jobs."""
     lanes = serves.shape[1]
     made = np.zeros(lanes, layout.LANE)
@@ -452,39 +469,3 @@ def _lanes(lane_of: Array, serves: Array, pools: Sequence[PoolSpec], kinds: Kind
         if pool.provisioned or pool.loses:
             made["hopeful"] |= serves[kinds[pool.processors, pool.virtualized]]
     return made
-
-
-_COUNTS = [name for name in layout.LOOK.names or () if name != "joined"]
-
-
-class Asking:
-    """One pool's algorithm, with its memory."""
-
-    def __init__(
-        self, number: int, pool: PoolSpec, algorithm: AnyAlgorithm, estimates: Floats
-    ) -> None:
-        self._number = number
-        self._pool = pool
-        self._algorithm = algorithm
-        self._memory = algorithm.start()
-        #: a declaration holds for its own class only; without one it is called at every tick
-        self._says = "stays_until" in vars(type(algorithm))
-        self._close_look = CloseLook(number, estimates) if algorithm.looks_closely else None
-
-    def answer(self, farm: layout.Farm) -> None:
-        """Plan for the loop's view of the pool, and write the answer into its arrays."""
-        seen, row = farm.looks[self._number], farm.answers[self._number]
-        at = float(farm.instants["now"][0])
-        counts = dict(zip(_COUNTS, seen[_COUNTS].item(), strict=True))
-        pool = self._pool
-        snapshot = PoolSnapshot(
-            pool=pool.name, at=at, starts=pool.starts, slots=pool.slots, **counts
-        )
-        if self._close_look is not None:
-            snapshot = self._close_look.at(snapshot, farm)
-        plan, self._memory = self._algorithm.plan(snapshot, self._memory)
-        row["desired"], row["start"], row["stop"] = plan.desired, plan.start, plan.stop
-        row["stays_until"] = at
-        if self._says:
-            row["stays_until"] = self._algorithm.stays_until(snapshot, self._memory)
-        row["answered"] = True

@@ -17,7 +17,7 @@ from farm.results.table.builders import ENDS, Attempts, Builders
 from farm.results.table.columns import Coded, in_order_of_appearance
 from farm.results.table.jobs import CAUSES, OUTCOMES, Jobs
 from farm.results.table.records import RunRecords, lost
-from farm.sim.fast.job_arrays import taken
+from farm.sim.fast.job_arrays import Load, taken
 from farm.sim.fast.kernel import layout
 from farm.sim.fast.kernel.heaps import Array
 from farm.sim.fast.play import Played
@@ -39,11 +39,11 @@ def records(played: Played) -> RunRecords:
         EndJob(load.jobs[n], "cancelled", 0, float(farm.jobs["submitted_at"][n]), math.nan)
         for n in left.tolist()
     ]
-    names = _names(played)
+    names = names_of(played)
     return RunRecords(
-        jobs=_jobs(played, names),
+        jobs=jobs_of(played.load, farm.jobs, _ended(played), names),
         lost=lost(endless, builder=Coded(np.full(len(left), -1), ())),
-        builders=_builders(played, names),
+        builders=builders_table(played, names),
         void=_void(played, names),
         events=int(farm.counts["events"][0]),
         last_at=float(farm.instants["last_event"][0]),
@@ -51,13 +51,12 @@ def records(played: Played) -> RunRecords:
     )
 
 
-def _jobs(played: Played, names: Sequence[str]) -> Jobs:
-    """Return how each job ended, in the order of ending."""
-    load, ended = played.load, _ended(played)
+def jobs_of(load: Load, columns: Array, ended: Array, names: Sequence[str]) -> Jobs:
+    """Return how each of the jobs that ended did, in the order of ending."""
     jobs = load.jobs  # not the load: its columns are let go
 
     def of(name: str) -> Any:
-        return played.farm.jobs[name][ended]
+        return columns[name][ended]
 
     cause, fails = _CAUSES[of("ended")], load.fails[ended]
     cause[fails & (cause == _FINISHED)] = _FAILED
@@ -80,7 +79,8 @@ def _jobs(played: Played, names: Sequence[str]) -> Jobs:
     )
 
 
-def _builders(played: Played, names: Sequence[str]) -> Builders:
+def builders_table(played: Played, names: Sequence[str]) -> Builders:
+    """Return the lives of the builders."""
     made = _made(played)
     pools = played.farm.pools[made["pool"]]
     pool, found = in_order_of_appearance(made["pool"])
@@ -118,7 +118,8 @@ def _made(played: Played) -> Array:
     return played.farm.builders[: played.farm.counts["made"][0]]
 
 
-def _names(played: Played) -> list[str]:
+def names_of(played: Played) -> list[str]:
+    """Return the name of each builder that was requested."""
     rows = _made(played)[["pool", "number"]].tolist()
     return [f"{played.pools[pool].name}-{number}" for pool, number in rows]
 
@@ -138,7 +139,7 @@ def reasons_of(played: Played) -> list[str]:
 
 def ends_of(played: Played, ended: Array) -> Iterator[EndJob]:
     """Yield how these jobs ended, by their numbers."""
-    farm, jobs, names, reasons = played.farm, played.load.jobs, _names(played), reasons_of(played)
+    farm, jobs, names, reasons = played.farm, played.load.jobs, names_of(played), reasons_of(played)
     estimates = played.load.estimates[ended].tolist()
     fields = ["submitted_at", "finished_at", "dispatched_at", "builder", "slot", "attempts"]
     told = farm.jobs[[*fields, "started", "ended", "losses"]][ended].tolist()

@@ -29,9 +29,9 @@ BY_LIFETIME, AS_PLANNED = 1, 2
 ENDS_WELL, ENDS_LOST, ENDS_POISONOUS = 1, 2, 3
 """How a job ended: its attempt did, or builders were lost under it (0: it has not ended)."""
 
-PLAYED, HOPELESS, FULL, ASKS = 0, 1, 2, 3
+PLAYED, HOPELESS, FULL, ASKS, READS_ON = 0, 1, 2, 3, 4
 """How a play came to a halt: at its end; where jobs were to be given up, which is not played here;
-where arrays are full; where a provisioning algorithm is to be asked."""
+where arrays are full; where a provisioning algorithm is to be asked; where more jobs are needed."""
 
 ALARM_THING, TICKS = 0, 1
 """Things of the agenda: the next alarm, a tick for each pool, then ``width`` for each builder:
@@ -191,6 +191,8 @@ COUNTS = record(
     made=np.int64,
     #: the next batch to be submitted
     batch_next=np.int64,
+    #: whether more jobs arrive than those that are here
+    more=np.bool_,
     arrivals_over=np.int64,
     events=np.int64,
     # how much of the farm's arrays is used

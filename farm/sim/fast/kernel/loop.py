@@ -33,6 +33,7 @@ from farm.sim.fast.kernel.layout import (
     LOST,
     PLAYED,
     RANG,
+    READS_ON,
     RETIRED,
     STARTED,
     SUBMITTED,
@@ -70,6 +71,8 @@ def play(farm: Farm):
         thing = agenda.things[0] if agenda.heaps[0].count else -1
         at = agenda.keys[thing].first if thing >= 0 else np.inf
         batch = counts.batch_next
+        if batch == batches and counts.more:
+            return READS_ON
         if batch < batches and farm.jobs[farm.batches[batch]].submitted_at < at:
             if thing >= 0 and gathered(farm, farm.jobs[farm.batches[batch]].submitted_at):
                 continue
@@ -186,7 +189,7 @@ def submitted(farm, batch):
     """Jobs arrive: all of them wait, then the best one that has a builder goes, repeatedly."""
     happened(farm, SUBMITTED, batch)
     farm.counts[0].batch_next = batch + 1
-    if batch + 2 == len(farm.batches):
+    if batch + 2 == len(farm.batches) and not farm.counts[0].more:
         soon(farm, ARRIVALS_ENDED, 0)
     begin, end = farm.batches[batch], farm.batches[batch + 1]
     farm.counts[0].open += end - begin

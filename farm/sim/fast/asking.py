@@ -1,6 +1,7 @@
-"""What a provisioning algorithm is told that looks at every job: estimates of work and time.
+"""Provisioning algorithms, asked while a run is halted, with what its arrays say of their pools.
 
-As ``farm.core.pools.observer.PoolObserver`` makes them, from the arrays of a halted run.
+One that looks at every job is told estimates of work and time, as
+``farm.core.pools.observer.PoolObserver`` makes them.
 """
 
 from __future__ import annotations
@@ -8,7 +9,8 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from farm.core.pools.algorithm import PoolSnapshot
+from farm.core.pools.algorithm import AnyAlgorithm, PoolSnapshot
+from farm.core.pools.spec import PoolSpec
 from farm.results.table.columns import Floats
 from farm.sim.fast.kernel import layout
 
@@ -60,3 +62,39 @@ class CloseLook:
         if not ours.any():
             return None
         return max(0.0, float((rows["dispatched_at"] + estimates - at)[ours].min()))
+
+
+_COUNTS = [name for name in layout.LOOK.names or () if name != "joined"]
+
+
+class Asking:
+    """One pool's algorithm, with its memory."""
+
+    def __init__(
+        self, number: int, pool: PoolSpec, algorithm: AnyAlgorithm, estimates: Floats
+    ) -> None:
+        self._number = number
+        self._pool = pool
+        self._algorithm = algorithm
+        self._memory = algorithm.start()
+        #: a declaration holds for its own class only; without one it is called at every tick
+        self._says = "stays_until" in vars(type(algorithm))
+        self._close_look = CloseLook(number, estimates) if algorithm.looks_closely else None
+
+    def answer(self, farm: layout.Farm) -> None:
+        """Plan for the loop's view of the pool, and write the answer into its arrays."""
+        seen, row = farm.looks[self._number], farm.answers[self._number]
+        at = float(farm.instants["now"][0])
+        counts = dict(zip(_COUNTS, seen[_COUNTS].item(), strict=True))
+        pool = self._pool
+        snapshot = PoolSnapshot(
+            pool=pool.name, at=at, starts=pool.starts, slots=pool.slots, **counts
+        )
+        if self._close_look is not None:
+            snapshot = self._close_look.at(snapshot, farm)
+        plan, self._memory = self._algorithm.plan(snapshot, self._memory)
+        row["desired"], row["start"], row["stop"] = plan.desired, plan.start, plan.stop
+        row["stays_until"] = at
+        if self._says:
+            row["stays_until"] = self._algorithm.stays_until(snapshot, self._memory)
+        row["answered"] = True
