@@ -30,7 +30,8 @@ from farm.forecasts.dispatch.at_submission import Forecast, Steps, executing
 from farm.forecasts.dispatch.calibration import Calibration
 from farm.forecasts.dispatch.formula_at_submission import FormulaForecaster
 from farm.forecasts.dispatch.recent_arrivals import MOST_JOBS, ArrivalMemory, RecentArrivals
-from farm.forecasts.runtime.quantiles import ENOUGH, RuntimeDistribution, sort_of
+from farm.forecasts.runtime.quantiles import RuntimeDistribution, sort_of
+from farm.forecasts.runtime.young_kinds import ENOUGH
 from farm.live.operating.answers import Source, as_chosen
 from farm.scenario import Scenario
 from farm.sim.rollouts.later_arrivals import matter

@@ -30,7 +30,8 @@ from farm.forecasts.runtime.interface import (
     latest,
     speed_of,
 )
-from farm.forecasts.runtime.survival import Survival, survival
+from farm.forecasts.runtime.survival import BEFORE, Running, Survival, seen_from, survival
+from farm.forecasts.runtime.young_kinds import ENOUGH, FEW, YoungKinds
 
 #: ratios are limited to this range: beyond it an estimate means nothing
 SMALLEST, LARGEST = 1e-6, 1e6
@@ -40,26 +41,15 @@ LONGEST = 1e12
 AROUND = 5
 #: the mean square of their steps, as a share of their variance, up to which they move together
 ALIKE = 0.2
-#: attempts remembered per kind, and the minimum number to draw from
-KEPT, ENOUGH = 200, 5
+#: attempts remembered per kind
+KEPT = 200
 #: of Newton's method
 MOST_STEPS = 20
-#: when attempts began of which that is not known: before farm time 0
-BEFORE = -1.0
 #: of a history, as it is dumped
 PARTS = ("ratios", "work", "began", "ended")
 
 
 Floats = NDArray[np.float64]
-
-
-class Running(NamedTuple):
-    """Attempts that have not ended: estimates and work so far (s at speed 1), and instants."""
-
-    at: float
-    estimates: Floats
-    work: Floats
-    began: Floats
 
 
 class Line(NamedTuple):
@@ -115,6 +105,11 @@ class _History:
             for kept in (self.began, self.ended, self.ratios, self.work):
                 del kept[0]
         self._lines.clear()
+
+    def contain(self, time: float) -> bool:
+        """Return whether a time (s at speed 1) is among the run times, or between them."""
+        least, most = min(self.work, default=math.inf), max(self.work, default=0.0)
+        return least * (1 - 1e-9) <= time <= most * (1 + 1e-9)
 
     @property
     def is_certain(self) -> bool:
@@ -223,18 +218,14 @@ class Spread(NamedTuple):
 
     time: float
     factors: Floats
-    history: _History
+    history: _History | YoungKinds
     #: of the history: the sort of jobs, or none
     name: str
     estimate: float
     #: the estimate is made of past runs
     of_runs: bool
-
-
-def seen_from(began_at: Floats, ended_at: Floats, since: float) -> Floats:
-    """Return which part of each attempt had passed at the instant ``since``, 0 to 1."""
-    lengths = np.maximum(ended_at - began_at, 1e-9)
-    return np.clip((max(since, BEFORE) - began_at) / lengths, 0.0, 1.0)
+    #: standard deviation of the logarithm of the error that all jobs of the sort have in common
+    common: float = 0.0
 
 
 class RuntimeDistribution(RuntimeEstimator):
@@ -242,9 +233,9 @@ class RuntimeDistribution(RuntimeEstimator):
 
     It is a runtime estimator itself and replaces the one that it wraps. A draw is the run time of
     jobs with such an estimate, by a line through the logarithms of both, times an observed factor.
-    A kind with fewer than ``ENOUGH`` attempts is drawn from those of all kinds whose estimates came
-    from past runs alone as this one's did, or did not: one is far better known than the other. If
-    all of them are too few, the estimate is taken as certain.
+    Jobs whose estimates are made of their kind's few runs are drawn by these and what is known of
+    all kinds (``young_kinds``); others of a kind with fewer than ``ENOUGH`` attempts from those of
+    all kinds. If all of them are too few, the estimate is taken as certain.
     """
 
     learns = True
@@ -252,9 +243,10 @@ class RuntimeDistribution(RuntimeEstimator):
     def __init__(self, estimator: RuntimeEstimator) -> None:
         self.estimator = estimator
         self.name = estimator.name
-        #: of all kinds: where the estimate came from past runs, and where it did not
-        self._known, self._unknown = _History(), _History()
+        #: of all kinds: where the estimate was not one of the kind's own runs
+        self._others = _History()
         self._kinds: dict[str, _History] = {}
+        self._young: YoungKinds | None = None
 
     def estimate(self, job: Job, builder: Builder | None = None) -> float:
         """Return the wrapped estimate in seconds."""
@@ -283,12 +275,14 @@ class RuntimeDistribution(RuntimeEstimator):
             ratio = min(max(alone / estimate, SMALLEST), LARGEST)
             work = min(alone * speed_of(builder), LONGEST)
             kind = latest(self._kinds, sort_of(job), _History())
-            for history in (self._of_all(job, builder), kind):
+            own = self._of_runs(job, builder) and kind.contain(estimate * speed_of(builder))
+            for history in (kind,) if own else (self._others, kind):
                 history.add(ended.began_at, ended.ended_at, ratio, work)
+            self._young = None
 
-    def _of_all(self, job: Job, builder: Builder | None) -> _History:
+    def _of_runs(self, job: Job, builder: Builder | None) -> bool:
         basis = self.estimator.basis(job, builder)
-        return self._known if basis.samples and not basis.declared else self._unknown
+        return basis.samples > 0 and not basis.declared
 
     def basis(self, job: Job, builder: Builder | None = None) -> Basis:
         """Return the basis of the wrapped estimate."""
@@ -305,26 +299,46 @@ class RuntimeDistribution(RuntimeEstimator):
         return self.estimator.remaining(job, builder, elapsed, progress)
 
     def spread(
-        self, job: Job, builder: Builder | None = None, lines: Mapping[int, Line] | None = None
+        self,
+        job: Job,
+        builder: Builder | None = None,
+        lines: Mapping[int, Line] | None = None,
+        young: YoungKinds | None = None,
     ) -> Spread | None:
         """Return what a job's run time is drawn from; None: the estimate is certain.
 
         ``builder``: the estimate for this one counts, without one that of a waiting job.
-        ``lines``: other lines than by what has ended, by the identity of their histories.
+        ``lines``: other lines than by what has ended, by the identity of their histories; ``young``
+        is the same of young kinds.
         """
-        of_all = self._of_all(job, builder)
-        history = self._kinds.get(name := sort_of(job))
-        if history is None or len(history.ratios) < ENOUGH:
-            name, other = "", self._known if of_all is self._unknown else self._unknown
-            enough = (one for one in (of_all, other) if len(one.ratios) >= ENOUGH)
-            if (history := next(enough, None)) is None:
-                return None
+        of_runs = self._of_runs(job, builder)
         estimate = self.estimator.estimate(job, builder) * speed_of(builder)
-        of_runs = of_all is self._known
+        history = self._kinds.get(name := sort_of(job))
+        few = history is not None and len(history.work) < FEW and history.contain(estimate)
+        if of_runs and few and (made := self._of_young(name, estimate, young)) is not None:
+            return made
+        if history is None or len(history.ratios) < ENOUGH:
+            name, history = "", self._others
+            if len(history.ratios) < ENOUGH:
+                return None
         line = (lines and lines.get(id(history))) or history.line(of_runs=of_runs)
         time = line.time_of(estimate)
         found = Spread(time, line.factors, history, name, estimate, of_runs)
         return found if is_time(time) else None
+
+    def _of_young(self, name: str, estimate: float, learned: YoungKinds | None) -> Spread | None:
+        """Return what a young kind's run time is drawn from; None: too little is known of all."""
+        if self._young is None:
+            self._young = YoungKinds(
+                {sort: kept for sort, kept in self._kinds.items() if kept.work}
+            )
+        if (kinds := self._young).repeated < ENOUGH:
+            return None
+        if kinds.is_certain:
+            return Spread(estimate, np.ones(1), kinds, "", estimate, of_runs=True)
+        learned = learned or kinds
+        time, common = learned.time_of(name)
+        return Spread(time, learned.factors, kinds, "", estimate, True, common)
 
     def known_of(self, kind: str) -> int:
         """Return how many run times of a kind are remembered."""
@@ -333,7 +347,7 @@ class RuntimeDistribution(RuntimeEstimator):
 
     def forget_times(self) -> None:
         """Count all that was learned so far as before the farm's beginning."""
-        for history in (self._known, self._unknown, *self._kinds.values()):
+        for history in (self._others, *self._kinds.values()):
             history.began = [BEFORE] * len(history.began)
             history.ended = list(history.began)
 
@@ -344,8 +358,7 @@ class RuntimeDistribution(RuntimeEstimator):
         """
         found: JsonValues = {"estimator": self.name, "statistics": self.estimator.dump()}
         for name in PARTS:
-            found[name] = list(getattr(self._unknown, name))
-            found[f"{name}_known"] = list(getattr(self._known, name))
+            found[name] = list(getattr(self._others, name))
             by_kind = {kind: list(getattr(kept, name)) for kind, kept in self._kinds.items()}
             found[f"{name}_by_kind"] = by_kind
         return found
@@ -357,11 +370,10 @@ class RuntimeDistribution(RuntimeEstimator):
         """
         check_owner(state, self.name)
         parts = [converted(state, name, list[float]) for name in PARTS]
-        known = [converted(state, f"{name}_known", list[float]) for name in PARTS]
         by_kind = [converted(state, f"{name}_by_kind", dict[str, list[float]]) for name in PARTS]
         inner = converted(state, "statistics", JsonValues) if "statistics" in state else state
         self.estimator.load(inner)
-        self._known, self._unknown = _loaded(*known), _loaded(*parts)
+        self._others, self._young = _loaded(*parts), None
         self._kinds = {
             kind: _loaded(*(part.get(kind, []) for part in by_kind)) for kind in by_kind[0]
         }

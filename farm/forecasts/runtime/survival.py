@@ -6,6 +6,7 @@ It is used for run times, for waits, and for errors of forecasts.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,25 @@ TAIL = 10
 LONG, LEAST_INDEX = 5, 2.5
 #: shares in the middle of equal parts
 EVENLY = (np.arange(20 * TAIL) + 0.5) / (20 * TAIL)
+#: when attempts began of which that is not known: before farm time 0
+BEFORE = -1.0
+
+
+class Running(NamedTuple):
+    """Attempts that have not ended: estimates and work so far (s at speed 1), and instants."""
+
+    at: float
+    estimates: Floats
+    work: Floats
+    began: Floats
+    #: the sorts of their jobs
+    names: Sequence[str] = ()
+
+
+def seen_from(began_at: Floats, ended_at: Floats, since: float | Floats) -> Floats:
+    """Return which part of each attempt had passed at the instant ``since``, 0 to 1."""
+    lengths = np.maximum(ended_at - began_at, 1e-9)
+    return np.clip((np.maximum(since, BEFORE) - began_at) / lengths, 0.0, 1.0)
 
 
 class Tail(NamedTuple):

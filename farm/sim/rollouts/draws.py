@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from functools import lru_cache
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -19,17 +20,19 @@ from farm.core.model import Builder, Job
 from farm.forecasts.runtime.interface import speed_of
 from farm.forecasts.runtime.quantiles import (
     Line,
-    Running,
     RuntimeDistribution,
     Spread,
     sort_of,
 )
-from farm.forecasts.runtime.survival import TAIL, Survival
+from farm.forecasts.runtime.survival import TAIL, Running, Survival
+from farm.forecasts.runtime.young_kinds import YoungKinds
 
 Floats = NDArray[np.float64]
 
 #: minimum number of factors from which a rollout draws, or half of them
 LEAST_STRETCH = 20
+#: equally likely values of a standard normal distribution
+NORMAL = np.array([NormalDist().inv_cdf((n + 0.5) / 500) for n in range(500)])
 
 
 class Uniforms:
@@ -90,6 +93,7 @@ class RunTimes:
         self._seed, self._count = seed, count
         # by history
         self._lines: dict[int, Line] = {}
+        self._young: YoungKinds | None = None
         self._survivals: dict[int, Survival] = {}
         self._learn_of_running()
         u = Uniforms(seed, "remaining", [one.job.id for one in running]).of(range(count))
@@ -121,29 +125,37 @@ class RunTimes:
 
     def _learn_of_running(self) -> None:
         """Find each history's line and the distribution of its factors, with what runs."""
-        groups: dict[int, tuple[Spread, list[tuple[float, float, float]]]] = {}
+        groups: dict[int, tuple[Spread, list[tuple[float, float, float]], list[str]]] = {}
         for one in self._running:
             found = self.learned.spread(one.job, one.builder)
             if found is not None and found.time > 0 and not found.history.is_certain:
                 work = max(0.0, self._at - one.since) * speed_of(one.builder)
-                _, rows = groups.setdefault(id(found.history), (found, []))
+                _, rows, names = groups.setdefault(id(found.history), (found, [], []))
                 rows.append((found.estimate, work, one.began_at))
-        for name, (found, rows) in groups.items():
-            running = Running(self._at, *np.array(rows).T)
-            self._lines[name] = line = found.history.line_with(running, of_runs=found.of_runs)
-            self._survivals[name] = found.history.survival(line, running)
+                names.append(sort_of(one.job))
+        for key, (found, rows, names) in groups.items():
+            estimates, work, began = np.array(rows).T
+            running = Running(self._at, estimates, work, began, names)
+            if isinstance(found.history, YoungKinds):
+                self._young = young = found.history.with_running(running)
+                self._survivals[key] = young.survival(running)
+            else:
+                line = found.history.line_with(running, of_runs=found.of_runs)
+                self._lines[key], self._survivals[key] = line, found.history.survival(line, running)
 
     def spread(self, job: Job, builder: Builder | None = None) -> Spread | None:
         """Return what a job's run time is drawn from, by what runs as well; None: it is certain."""
-        return self.learned.spread(job, builder, self._lines)
+        return self.learned.spread(job, builder, self._lines, self._young)
 
     def _survival_of(self, spread: Spread) -> Survival:
         """Return the distribution of a history's factors, with its running attempts."""
         if (found := self._survivals.get(id(spread.history))) is None:
-            nothing = Running(self._at, *np.zeros((3, 0)))
-            line = spread.history.line(of_runs=spread.of_runs)
-            found = spread.history.survival(line, nothing)
-            self._survivals[id(spread.history)] = found
+            nothing, history = Running(self._at, *np.zeros((3, 0))), spread.history
+            if isinstance(history, YoungKinds):
+                found = history.survival(nothing)
+            else:
+                found = history.survival(history.line(of_runs=spread.of_runs), nothing)
+            self._survivals[id(history)] = found
         return found
 
     def factors_of(self, kind: str, spread: Spread) -> Floats:
@@ -187,23 +199,35 @@ class ServiceTimes:
 
     def __init__(self, run_times: RunTimes, jobs: Sequence[Job], seed: int, count: int) -> None:
         self._uniforms = Uniforms(seed, "service time", [job.id for job in jobs])
-        # all jobs of a sort have the same factors; a certain one has the factor 1
-        factors: dict[str | None, Floats] = {None: np.ones((count, 1))}
-        estimates, kinds = [], []
+        # all jobs of one history have the same factors; a certain one has the factor 1
+        factors: dict[int | None, Floats] = {None: np.ones((count, 1))}
+        estimates, histories, kinds = [], [], []
+        #: by young kind, the deviation of the error that its jobs have in common
+        common: dict[str | None, float] = {None: 0.0}
         for job in jobs:
-            found = run_times.spread(job)
-            kind = None if found is None else sort_of(job)
-            if found is not None and kind is not None and kind not in factors:
-                factors[kind] = run_times.factors_of(found.name, found)
+            found, history, kind = run_times.spread(job), None, None
+            if found is not None:
+                history = id(found.history)
+                if found.common:
+                    common[kind := sort_of(job)] = found.common
+                if history not in factors:
+                    factors[history] = run_times.factors_of(found.name, found)
             estimates.append(run_times.learned.estimate(job) if found is None else found.time)
+            histories.append(history)
             kinds.append(kind)
         self._estimates = np.array(estimates, np.float64)
         self._factors = np.concatenate(list(factors.values()), axis=1)
-        sizes = np.array([of_kind.shape[1] for of_kind in factors.values()], np.int64)
-        number = {kind: n for n, kind in enumerate(factors)}
-        of_job = np.array([number[kind] for kind in kinds], np.int64)
+        sizes = np.array([its.shape[1] for its in factors.values()], np.int64)
+        place = {history: n for n, history in enumerate(factors)}
+        of_job = np.array([place[history] for history in histories], np.int64)
         # by job: the index of its first factor, and how many it has
         self._begins, self._sizes = (sizes.cumsum() - sizes)[of_job], sizes[of_job]
+        column = {kind: n for n, kind in enumerate(common)}
+        self._kinds = np.array([column[kind] for kind in kinds], np.int64)
+        u = Uniforms(seed, "kind", [kind or "" for kind in common]).of(range(count))
+        normal = NORMAL[(u * len(NORMAL)).astype(np.int64)]
+        #: by rollout and young kind; 1 for all others
+        self._errors = np.exp(normal * list(common.values()))
 
     def of(self, number: int) -> Floats:
         """Return those of a rollout, in the order of the jobs."""
@@ -213,12 +237,14 @@ class ServiceTimes:
         places += self._begins
         times: Floats = self._factors[number].take(places)
         times *= self._estimates
+        times *= self._errors[number].take(self._kinds)
         return times
 
     def drawn(self, number: int, place: int, u: float) -> float:
         """Return that of the job at this place for a uniform number: another one of its kind."""
         nth = self._begins[place] + int(u * self._sizes[place])
-        return float(self._estimates[place] * self._factors[number, nth])
+        factor = self._factors[number, nth] * self._errors[number, self._kinds[place]]
+        return float(self._estimates[place] * factor)
 
 
 @lru_cache(maxsize=4)

@@ -104,3 +104,24 @@ def test_equally_likely_values_have_the_mean_of_weighted_ones(row: list) -> None
     found = _equally_likely(values, weights)
     assert found.mean() == pytest.approx((values * weights).sum() / weights.sum())
     assert (np.diff(found) >= -1e-9 * values.max()).all()
+
+
+def test_jobs_of_a_kind_with_few_runs_err_together() -> None:
+    """Were each drawn for itself, the errors of a queue would cancel out."""
+    rng = np.random.default_rng(3)
+    learned = RuntimeDistribution(make_estimator("last-3"))
+    for kind in range(30):
+        for _ in range(2):
+            learned.learn(_of(kind), ONE, 100.0 * np.exp(0.5 * rng.standard_normal()), "succeeded")
+    waiting = [_of(kind, n) for kind in range(30) for n in range(8)]
+    service = ServiceTimes(RunTimes(learned, [], 0.0, 1, 200), waiting, 1, 200)
+    drawn = np.log([service.of(number) for number in range(200)]).reshape(200, 30, 8)
+    means = drawn.mean(axis=2)
+    # alone the standard deviation of a mean of eight would be a third of that
+    assert 0.2 < (means - means.mean(axis=0)).std(axis=0).mean() < 0.5
+    # and no two kinds have their error in common
+    assert abs(np.corrcoef(means, rowvar=False) - np.eye(30)).mean() < 0.15
+
+
+def _of(kind: int, number: int = 0) -> Job:
+    return Job(id=f"{kind}-{number}", kind=f"k{kind}", service_time=1.0)
