@@ -9,8 +9,8 @@ than they are now: short ones alone would be too early.
 
 Farms are busy at one time and idle at another, so each level that held too often, or not often
 enough, moves by a step (adaptive conformal inference: Gibbs and Candès, NeurIPS 2021), beyond the
-largest error if need be. Jobs that wait together have one error in common: the more there are, the
-less each one moves.
+largest error if need be. What was told while a queue grew, before any of its errors was known, has
+one error in common: the more of them became known since a forecast, the less it moves.
 
 Each platform learns from its own jobs. No interval is told, but its levels move, before ``SPANS``
 waits one after the other, and ``LEAST`` in all, and for a wait that would be far longer than all
@@ -43,8 +43,8 @@ LEAST, SPANS = 20, 4
 TRIED = 8
 #: errors remembered of a platform
 KEPT = 200
-#: by how much a level moves that held or did not; and all those of jobs that wait together
-STEP, TOGETHER = 0.05, 1.0
+#: by how much a level moves that held or did not, if it was told after the last error
+STEP = 0.05
 #: how far a level may move
 FARTHEST = 1.0
 #: the least spread: seconds by which even a sure forecast may err
@@ -70,8 +70,8 @@ class _Told(msgspec.Struct, frozen=True):
     spread: float
     #: the calibrated quantiles, as waits; none if there were too few errors
     waits: tuple[float, ...]
-    #: by how much each of its levels moves
-    step: float
+    #: errors that were known when it was made
+    known: int
 
     def error(self, at: float) -> float:
         """Return by how many spreads a dispatch at this instant would be later than expected."""
@@ -87,6 +87,8 @@ class PlatformMemory(msgspec.Struct):
     errors: list[tuple[float, float, float]] = []
     #: by level: how far it has moved
     shifts: list[float] = msgspec.field(default_factory=lambda: [0.0] * len(LEVELS))
+    #: all errors so far
+    known: int = 0
     #: waits one after the other, and when the last one ended
     spans: int = 0
     span_ended_at: float = -1.0
@@ -99,8 +101,10 @@ class PlatformMemory(msgspec.Struct):
             self.spans, self.span_ended_at = self.spans + 1, at
         if told.waits:
             held = at - told.at <= np.array(told.waits) + ROUNDING
-            moved = self.shifts + told.step * (np.array(LEVELS) - held)
+            step = STEP / (1 + self.known - told.known)
+            moved = self.shifts + step * (np.array(LEVELS) - held)
             self.shifts = np.clip(moved, -FARTHEST, FARTHEST).tolist()
+        self.known += 1
 
     def quantiles(self, at: float) -> Floats | None:
         """Return those of the next error, by level; None: too little is known."""
@@ -144,7 +148,6 @@ class Calibration:
         errors, found = its.quantiles(at), []
         tells = len(its.errors) >= LEAST and its.spans >= SPANS
         farthest = FAR * max((wait for *_, wait in its.errors), default=0.0)
-        step = min(STEP, TOGETHER / (len(its.open) + len(forecasts)))
         for job, waits in forecasts:
             median = waits[len(waits) // 2]
             own = max((waits[-1] - waits[0]) / WIDTH, LEAST_SPREAD)
@@ -152,7 +155,7 @@ class Calibration:
             made: tuple[float, ...] = ()
             if errors is not None:
                 made = tuple(np.maximum(median + spread * errors, 0.0).tolist())
-            its.open.setdefault(job, []).append(_Told(at, median, spread, made, step))
+            its.open.setdefault(job, []).append(_Told(at, median, spread, made, its.known))
             self._platform_of[job] = its
             found.append(made if tells and median <= farthest else ())
         return found
