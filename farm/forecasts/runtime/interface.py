@@ -134,6 +134,8 @@ class RuntimeEstimator:
 
     name = ""
     learns = False
+    #: declared times may tell as well how long a kind's jobs are (``Basis.declared``)
+    uses_declared = False
 
     def __init__(self, options: EstimatorOptions | None = None) -> None:
         self.options = options or EstimatorOptions()

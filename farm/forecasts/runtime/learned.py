@@ -84,7 +84,7 @@ class Learned(RuntimeEstimator):
     """
 
     name = "learned"
-    learns = True
+    learns = uses_declared = True
 
     def __init__(self, options: EstimatorOptions | None = None) -> None:
         super().__init__(options)

@@ -235,7 +235,9 @@ class RuntimeDistribution(RuntimeEstimator):
     jobs with such an estimate, by a line through the logarithms of both, times an observed factor.
     Jobs whose estimates are made of their kind's few runs are drawn by these and what is known of
     all kinds (``young_kinds``); others of a kind with fewer than ``ENOUGH`` attempts from those of
-    all kinds. If all of them are too few, the estimate is taken as certain.
+    all kinds. If all of them are too few, the estimate is taken as certain. Where the estimator
+    has found out that declared times tell how long a kind's jobs are, the line is through these:
+    its own earlier estimates were made without them.
     """
 
     learns = True
@@ -246,6 +248,8 @@ class RuntimeDistribution(RuntimeEstimator):
         #: of all kinds: where the estimate was not one of the kind's own runs
         self._others = _History()
         self._kinds: dict[str, _History] = {}
+        #: by declared times in the place of estimates
+        self._declared: dict[str, _History] = {}
         self._young: YoungKinds | None = None
 
     def estimate(self, job: Job, builder: Builder | None = None) -> float:
@@ -277,6 +281,10 @@ class RuntimeDistribution(RuntimeEstimator):
             kind = latest(self._kinds, sort_of(job), _History())
             own = self._of_runs(job, builder) and kind.contain(estimate * speed_of(builder))
             for history in (kind,) if own else (self._others, kind):
+                history.add(ended.began_at, ended.ended_at, ratio, work)
+            if self.estimator.uses_declared and is_time(told := job.declared_time) and told:
+                history = latest(self._declared, sort_of(job), _History())
+                ratio = min(max(work / told, SMALLEST), LARGEST)
                 history.add(ended.began_at, ended.ended_at, ratio, work)
             self._young = None
 
@@ -314,6 +322,10 @@ class RuntimeDistribution(RuntimeEstimator):
         of_runs = self._of_runs(job, builder)
         estimate = self.estimator.estimate(job, builder) * speed_of(builder)
         history = self._kinds.get(name := sort_of(job))
+        if job.declared_time and self.estimator.basis(job, builder).declared:
+            other = self._declared.get(name)
+            if other is not None and len(other.work) >= ENOUGH:
+                history, estimate = other, job.declared_time
         few = history is not None and len(history.work) < FEW and history.contain(estimate)
         if of_runs and few and (made := self._of_young(name, estimate, young)) is not None:
             return made
@@ -347,7 +359,7 @@ class RuntimeDistribution(RuntimeEstimator):
 
     def forget_times(self) -> None:
         """Count all that was learned so far as before the farm's beginning."""
-        for history in (self._others, *self._kinds.values()):
+        for history in (self._others, *self._kinds.values(), *self._declared.values()):
             history.began = [BEFORE] * len(history.began)
             history.ended = list(history.began)
 
@@ -361,6 +373,8 @@ class RuntimeDistribution(RuntimeEstimator):
             found[name] = list(getattr(self._others, name))
             by_kind = {kind: list(getattr(kept, name)) for kind, kept in self._kinds.items()}
             found[f"{name}_by_kind"] = by_kind
+            declared = {kind: list(getattr(kept, name)) for kind, kept in self._declared.items()}
+            found[f"{name}_declared"] = declared
         return found
 
     def load(self, state: JsonValues) -> None:
@@ -370,13 +384,15 @@ class RuntimeDistribution(RuntimeEstimator):
         """
         check_owner(state, self.name)
         parts = [converted(state, name, list[float]) for name in PARTS]
-        by_kind = [converted(state, f"{name}_by_kind", dict[str, list[float]]) for name in PARTS]
         inner = converted(state, "statistics", JsonValues) if "statistics" in state else state
         self.estimator.load(inner)
         self._others, self._young = _loaded(*parts), None
-        self._kinds = {
-            kind: _loaded(*(part.get(kind, []) for part in by_kind)) for kind in by_kind[0]
-        }
+        self._kinds, self._declared = (_all_loaded(state, name) for name in ("by_kind", "declared"))
+
+
+def _all_loaded(state: JsonValues, name: str) -> dict[str, _History]:
+    parts = [converted(state, f"{part}_{name}", dict[str, list[float]]) for part in PARTS]
+    return {kind: _loaded(*(part.get(kind, []) for part in parts)) for kind in parts[0]}
 
 
 def _loaded(
