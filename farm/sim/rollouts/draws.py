@@ -237,7 +237,8 @@ class ServiceTimes:
         places += self._begins
         times: Floats = self._factors[number].take(places)
         times *= self._estimates
-        times *= self._errors[number].take(self._kinds)
+        if self._errors.shape[1] > 1:
+            times *= self._errors[number].take(self._kinds)
         return times
 
     def drawn(self, number: int, place: int, u: float) -> float:
