@@ -28,6 +28,8 @@ T = TypeVar("T")
 
 FIRST = 1 << 16
 """Characters of a first line by which a source is known: JSON may be all on one line."""
+NEVER = 253_370_764_800.0
+"""The beginning of the year 9999: from here on an instant is none."""
 
 
 class SourceFile(msgspec.Struct, frozen=True):
@@ -157,7 +159,8 @@ class Reading:
     def instant(self, found: str | None, name: str) -> float | None:
         """Return an ISO 8601 time as seconds since 1970; None: there is none.
 
-        The beginning of 1970, and the year 1, are how some programs write that there is none.
+        The beginning of 1970, and the years 1 and 9999, are how some programs write that there is
+        none.
         A time without a zone is of the zone given by the user. Raises TraceError.
         """
         if not found:
@@ -173,7 +176,7 @@ class Reading:
                     "--zone Europe/Berlin, …: where the clock of these records was read"
                 )
             time = time.replace(tzinfo=self._zone)
-        return at if (at := time.timestamp()) > 0 else None
+        return at if 0 < (at := time.timestamp()) < NEVER else None
 
     def moment(self, found: str, name: str, unit: str = "") -> float | None:
         """Return a time of a table: since 1970, in its unit or in (milli)seconds, or ISO 8601."""

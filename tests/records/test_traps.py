@@ -190,6 +190,12 @@ TRAPS = {
                completed_at="1970-01-01T01:00:00+01:00")], (None, None, "open", 1)),
     "a job's clock in another zone than its steps'": Trap("github", [
         github(started_at=at("09:00:00"), steps=[{"started_at": "2026-11-02T18:00:10+09:00"}])]),
+    "steps that are not in their order": Trap("github", [github(steps=[
+        {"number": 2, "started_at": at("09:00:50")},
+        {"number": 1, "started_at": at("09:00:10")}])]),
+    "the year 9999 is an end that is not yet": Trap("github", [
+        github(status="in_progress", completed_at="9999-12-31T23:59:59Z")],
+        (10.0, None, "open", 1)),
     "pipelines are not jobs": Trap(
         "gitlab", [{"id": 5, "sha": "ab", "status": "success"}, gitlab()], told="pipelines"),
     "webhooks of pipelines": Trap("gitlab", [
@@ -199,6 +205,8 @@ TRAPS = {
     "a matrix has its jobs' names": Trap(
         "gitlab", [gitlab(name="unit: [a, b]")],
         check=lambda one: (one.job, one.kind) == ("5/unit: [a, b]", "unit")),
+    "without a pipeline no job is another's retry": Trap(
+        "gitlab", [gitlab(pipeline=None)], check=lambda one: (one.job, one.matrix) == ("", "")),
     "a time limit is of the farm": Trap(
         "gitlab", [gitlab(status="failed", failure_reason="job_execution_timeout")],
         (10.0, 50.0, "lost", 1)),
@@ -280,6 +288,23 @@ TRAPS = {
     "GPUs are labels, too": Trap("slurm", slurm(
         "1|~08:00:00|~09:00:00|~09:00:10|~09:01:00|COMPLETED|8|n1|gpu|10|cpu=8,gres/gpu:a100=2"),
         check=lambda one: one.platform == "gpu,gpu:a100"),
+    "features are labels, too": Trap("slurm", slurm(
+        "1|~08:00:00|~09:00:00|~09:00:10|~09:01:00|COMPLETED|8|n1|gpu|a100&ib|").replace(
+        "Planned", "Constraints"), check=lambda one: one.platform == "gpu,a100,ib"),
+    "what never started had asked for processors": Trap("slurm", slurm(
+        "1|~08:00:00|~09:00:00|None|~09:01:00|CANCELLED by 7|0|None assigned|gpu||cpu=8,node=1"),
+        (None, None, "cancelled", 1), check=lambda one: one.slots == 8),
+    "times as SLURM_TIME_FORMAT=%s prints them": Trap("slurm", slurm(
+        "1|1793606400|1793610000|1793610010|1793610060|COMPLETED|8|n1|gpu||")),
+    "numbers that may be none, or endless": Trap("slurm", [{"jobs": [
+        {"job_id": 1, "state": {"current": ["COMPLETED"]}, "nodes": "n1", "time": {
+            "submission": 1793606400, "eligible": {"set": True, "number": 1793610000},
+            "start": 1793610010, "end": 1793610060}},
+        {"job_id": 2, "state": {"current": ["PENDING"]}, "time": {
+            "submission": 1793606400, "eligible": 2**64 - 1}},
+        {"job_id": 3, "state": {"current": ["PENDING"]}, "time": {
+            "submission": 1793606400, "eligible": {"set": False, "infinite": True}}},
+    ]}], told="not yet eligible"),
     "an older sacct has one state": Trap("slurm", [{"jobs": [{
         "job_id": 1, "state": {"current": "COMPLETED"}, "nodes": "n1",
         "time": {"submission": 1793606400, "eligible": 1793610000, "start": 1793610010,
@@ -295,6 +320,8 @@ TRAPS = {
     "nothing but sums without the fields' names": Trap(
         "jenkins", [jenkins({"queuingDurationMillis": 60_000})], (None, 50.0, "succeeded", 1),
         "without buildableDurationMillis"),
+    "the jobs of a folder": Trap("jenkins", [{"_class": "com.….Folder", "jobs": [jenkins()]}],
+        check=lambda one: one.kind == "app"),
     "a running build": Trap(
         "jenkins", [jenkins(result=None, duration=0)], (10.0, None, "open", 1)),
     "a build with its result, but not yet done": Trap(
@@ -376,6 +403,11 @@ RESULT = action()["historicalExecuteResponse"]["executeResponse"]["result"]
         ("reapi", [RESULT, action(worker="v")["historicalExecuteResponse"]["executeResponse"]]),
         ("jenkins", [jenkins() | {"fullName": None},
                      jenkins(timestamp=1_793_610_910_000) | {"fullName": None}]),
+        ("jenkins", [{"jobs": [{**jenkins(), "fullName": None, "name": name} for name in "ab"]}]),
+        *(("gitlab", [{name: value for name, value in gitlab(id=number).items() if name != without}
+                      for number in (1, 2)])
+          for without in ("tag_list", "queued_duration")),
+        ("kueue", [{"kind": "List", "items": []}, workload({"queueName": "lq"}), OTHER_WORKLOAD]),
         ("kueue", [workload({"queueName": "lq"}), OTHER_WORKLOAD]),
     ],
 )  # fmt: skip
@@ -387,6 +419,23 @@ def test_two_records_are_recognised_and_kept_apart(source: str, records: list[An
     one, other = bundle.attempts
     assert one.id != other.id
     assert one.platform == other.platform
+
+
+def test_a_watch_knows_when_each_admission_ended(tmp_path: Path):
+    """A workload that was evicted has two attempts and two waits; its last state has one."""
+    again = {"QuotaReserved": at("09:20:00"), "Admitted": at("09:20:00")}
+    evicted = workload(**ADMITTED | {"Evicted": at("09:10:00")})
+    del evicted["status"]["conditions"][2]  # not finished
+    states = [workload(), workload(QuotaReserved=at("09:00:05"), Admitted=at("09:00:10")), evicted,
+              workload(Evicted=at("09:10:00")), workload(**again),
+              workload(**again, Finished=at("09:40:00"))]  # fmt: skip
+    told = [{"type": "MODIFIED", "object": one} for one in states]
+    for count, last in ((6, (600.0, 1200.0, "succeeded")), (3, (None, None, "open"))):
+        bundle = read(Trap("kueue", told[:count]), tmp_path / "watch")
+        assert [(one.job, one.attempt, one.waited, one.ran, one.result)
+                for one in bundle.attempts] == [
+            ("a", 1, 10.0, 590.0, "lost"), ("a", 2, *last)]  # fmt: skip
+    assert "evicted" in str(read(Trap("kueue", [evicted]), tmp_path / "w").manifest.noted)
 
 
 def read(trap: Trap, path: Path) -> Bundle:

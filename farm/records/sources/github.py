@@ -9,6 +9,7 @@ an approval or for others of its concurrency group is not waiting for a runner.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -33,6 +34,7 @@ _HELD = {
 
 
 class _Step(msgspec.Struct):
+    number: int = 0
     started_at: str | None = None
 
 
@@ -138,8 +140,9 @@ def _attempt(job: _Job, reading: Reading) -> Attempt | None:
     started_at = None
     if job.runner_id or job.runner_name:
         # the first step's clock has milliseconds, and is right where started_at was not rewritten
-        steps = [step.started_at for step in job.steps or () if step.started_at][:1]
-        times = [reading.instant(one, "started_at") for one in (job.started_at, *steps)]
+        steps = [step for step in job.steps or () if step.started_at]
+        first = min(steps, key=attrgetter("number")).started_at if steps else None
+        times = [reading.instant(one, "started_at") for one in (job.started_at, first)]
         started_at = max((one for one in times if one is not None), default=None)
     if started_at is None and job.status in _HELD:
         reading.leave_out(_HELD[job.status])

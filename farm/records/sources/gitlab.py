@@ -30,6 +30,10 @@ _OF_THE_FARM = {"runner_system_failure", "stuck_or_timeout_failure", "job_execut
                 "scheduler_failure", "stale_schedule", "runner_unsupported"}  # fmt: skip
 
 
+#: of which any job has two, also one without labels, or of an old server
+_KNOWN = {"tag_list", "queued_duration", "pipeline"}
+
+
 class _Runner(msgspec.Struct):
     id: int | None = None
     description: str | None = None
@@ -123,7 +127,7 @@ def knows(value: dict[str, object]) -> bool:
     """Return whether this is what GitLab writes."""
     some = members(value, "jobs")[:1]
     job = some[0] if some and isinstance(some[0], dict) else value
-    return "object_kind" in job or {"tag_list", "queued_duration"} <= job.keys()
+    return "object_kind" in job or len(_KNOWN & job.keys()) > 1
 
 
 def read(reading: Reading) -> Iterator[Attempt]:
@@ -180,13 +184,14 @@ def _attempt(job: _Job, reading: Reading) -> Attempt | None:
         started_at=started_at,
         finished_at=finished_at,
         result=result,
-        job=f"{job.pipeline.id}/{job.name}",
+        # without a pipeline, those of one name may be any
+        job=f"{job.pipeline.id}/{job.name}" if job.pipeline.id else "",
         attempt=0 if job.retries_count is None else job.retries_count + 1,
         runner=_runner(job) if started_at is not None else "",
         platform=",".join(sorted(job.tag_list)),
         # of a matrix, without the values: "unit: [a, b]"
         kind=job.name.partition(": [")[0],
-        matrix=str(job.pipeline.id),
+        matrix=str(job.pipeline.id or ""),
         user=(job.user and job.user.username) or "",
         attributes={name: text for name, text in attributes.items() if text},
     )

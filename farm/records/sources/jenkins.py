@@ -50,7 +50,9 @@ class _Build(msgspec.Struct, rename="camel"):
 
 def knows(value: dict[str, object]) -> bool:
     """Return whether this is what Jenkins writes."""
-    return "allBuilds" in value or "builds" in value
+    inner = members(value, "jobs")[:1]
+    in_folder = bool(inner) and isinstance(inner[0], dict) and knows(inner[0])
+    return "allBuilds" in value or "builds" in value or in_folder
 
 
 def read(reading: Reading) -> Iterator[Attempt]:
@@ -58,11 +60,19 @@ def read(reading: Reading) -> Iterator[Attempt]:
     for value in reading.objects():
         if not knows(value):
             reading.refuse_other(value, "a job with its builds (allBuilds)")
-        name = value.get("fullName")
-        for one in members(value, "allBuilds") or members(value, "builds"):
-            build = reading.record(one, _Build)
-            if attempt := _attempt(build, name if isinstance(name, str) else "", reading):
-                yield attempt
+        yield from _in_job(value, reading)
+
+
+def _in_job(value: dict[str, object], reading: Reading) -> Iterator[Attempt]:
+    """Yield the builds of a job, or of those in a folder."""
+    name = value.get("fullName") or value.get("name")
+    for one in members(value, "allBuilds") or members(value, "builds"):
+        build = reading.record(one, _Build)
+        if attempt := _attempt(build, name if isinstance(name, str) else "", reading):
+            yield attempt
+    for inner in members(value, "jobs"):
+        if isinstance(inner, dict):
+            yield from _in_job(inner, reading)
 
 
 def _attempt(build: _Build, name: str, reading: Reading) -> Attempt | None:

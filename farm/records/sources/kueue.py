@@ -7,8 +7,10 @@ pre-emption the conditions have the times of the last admission only, so such wa
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from farm.records.attempt import Attempt, Result
 from farm.records.reading import Reading, members
@@ -75,27 +77,29 @@ def knows(value: dict[str, object]) -> bool:
     """Return whether this is a Workload, a list of them, or a watch's event."""
     inner = [*members(value, "items"), value.get("object", value)][0]
     is_workload = isinstance(inner, dict) and inner.get("kind") == "Workload"
-    return is_workload or value.get("kind") == "WorkloadList"
+    is_empty = value.get("kind") == "List" and value.get("items") == []
+    return is_workload or is_empty or value.get("kind") == "WorkloadList"
 
 
 def read(reading: Reading) -> Iterator[Attempt]:
-    """Yield the workloads; of those that a watch saw several times, the last state."""
-    latest: dict[str, _Workload] = {}
+    """Yield the workloads; of those that a watch saw several times, the last state.
+
+    And the admissions that it saw end, each as an attempt: the last state forgets their times.
+    """
+    seen: dict[str, _Seen] = {}
     for value in reading.objects():
         if value.get("type") in ("BOOKMARK", "ERROR"):
             reading.leave_out("events of a watch without a workload")
             continue
         if not knows(value):
-            if value.get("kind") == "List" and not members(value, "items"):
-                continue
             reading.refuse_other(value, "Workloads (kubectl get workloads -A -o json)")
         for one in members(value, "items") if "items" in value else [value.get("object", value)]:
             workload = reading.record(one, _Workload)
             metadata = workload.metadata
             metadata.is_deleted = value.get("type") == "DELETED"
-            latest[metadata.uid or f"{metadata.namespace}/{metadata.name}"] = workload
-    made = (_attempt(uid, workload, reading) for uid, workload in latest.items())
-    found = [one for one in made if one is not None]
+            uid = metadata.uid or f"{metadata.namespace}/{metadata.name}"
+            seen.setdefault(uid, _Seen(workload)).take(workload, reading)
+    found = [attempt for uid, one in seen.items() for attempt in _attempts(uid, one, reading)]
     # before its admission a workload names no cluster queue: others of its queue were given one
     places = {_queue(one): one.platform for one in found if one.started_at is not None}
     for one in found:
@@ -108,8 +112,77 @@ def _queue(one: Attempt) -> tuple[str, str]:
     return one.user, one.attributes.get("queue", "")
 
 
-def _attempt(uid: str, workload: _Workload, reading: Reading) -> Attempt | None:
-    status, metadata = workload.status, workload.metadata
+class _Seen:
+    """A workload as a watch saw it: its last state, and the admissions that ended by eviction."""
+
+    def __init__(self, workload: _Workload) -> None:
+        self.workload = workload
+        #: when each began and ended, and what was given
+        self.ended: list[tuple[float, float, _Admission]] = []
+        self._present: tuple[float, _Admission] | None = None
+
+    @property
+    def since(self) -> float | None:
+        """When the last of them ended; None: none did."""
+        return self.ended[-1][1] if self.ended else None
+
+    def take(self, workload: _Workload, reading: Reading) -> None:
+        """Read the next state."""
+        self.workload = workload
+        at = {one.type: one for one in workload.status.conditions}
+        times = {name: reading.instant(at[name].last_transition_time, name)
+                 for name in ("Evicted", "Admitted") if name in at}  # fmt: skip
+        evicted_at = times.get("Evicted")
+        if evicted_at is None or at["Evicted"].status != "True":
+            evicted_at = None
+        if self._present and evicted_at is not None and evicted_at >= self._present[0]:
+            began_at, given = self._present
+            self.ended.append((began_at, evicted_at, given))
+            self._present = None
+        admitted_at = times.get("Admitted")
+        if admitted_at is None or at["Admitted"].status != "True" or evicted_at is not None:
+            return
+        if self.since is None or admitted_at >= self.since:
+            self._present = admitted_at, workload.status.admission or _Admission()
+
+
+def _attempts(uid: str, seen: _Seen, reading: Reading) -> Iterator[Attempt]:
+    last = _attempt(uid, seen, reading)
+    if last is None or seen.since is None:
+        yield from filter(None, [last])
+        return
+    eligible_at = last.submitted_at
+    for number, (began_at, ended_at, given) in enumerate(seen.ended, 1):
+        yield replace(
+            last,
+            id=f"{uid}/{number}",
+            job=uid,
+            attempt=number,
+            submitted_at=eligible_at,
+            eligible_at=eligible_at,
+            started_at=began_at,
+            finished_at=ended_at,
+            result="lost",
+            **_what(given, seen.workload.spec),
+        )
+        eligible_at = ended_at
+    last.job, last.attempt = uid, len(seen.ended) + 1
+    last.submitted_at = last.eligible_at = eligible_at
+    if last.started_at is not None and last.started_at < eligible_at:
+        last.started_at = None  # its pods still end
+    yield last
+
+
+def _what(given: _Admission, spec: _Spec) -> dict[str, Any]:
+    """Return the platform and the slots of an admission."""
+    some = given.pod_set_assignments
+    flavors = {flavor for one in some for flavor in one.flavors.values()}
+    platform = ",".join([given.cluster_queue or spec.queue_name, *sorted(flavors)])
+    return {"platform": platform, "slots": max(1, sum(one.count for one in some))}
+
+
+def _attempt(uid: str, seen: _Seen, reading: Reading) -> Attempt | None:
+    workload, status, metadata = seen.workload, seen.workload.status, seen.workload.metadata
     true = {one.type: one for one in status.conditions if one.status == "True"}
     if metadata.deletion_timestamp:
         gone = _Condition("Finished", "True", _DELETED, metadata.deletion_timestamp)
@@ -121,14 +194,13 @@ def _attempt(uid: str, workload: _Workload, reading: Reading) -> Attempt | None:
         reading.leave_out("held (spec.active is false)")
         return None
     statistics = status.scheduling_stats
-    if statistics and sum(one.count for one in statistics.evictions):
+    evictions = sum(one.count for one in statistics.evictions) if statistics else 0
+    if max(evictions, any(one.type == "Evicted" for one in status.conditions)) > len(seen.ended):
         reading.noted["evicted once or more, with one wait for all their admissions"] += 1
     finished_at = true_at.get("Finished")
     if finished_at is None and metadata.is_deleted:
         reading.leave_out("deleted, it is not known when")
         return None
-    admission = status.admission or _Admission()
-    flavors = {flavor for one in admission.pod_set_assignments for flavor in one.flavors.values()}
     result: Result = "open"
     if finished_at is not None:
         ended = _RESULTS.get(true["Finished"].reason, "failed")
@@ -140,11 +212,10 @@ def _attempt(uid: str, workload: _Workload, reading: Reading) -> Attempt | None:
         started_at=admitted_at,
         finished_at=finished_at,
         result=result,
-        slots=max(1, sum(one.count for one in admission.pod_set_assignments)),
-        platform=",".join([admission.cluster_queue or workload.spec.queue_name, *sorted(flavors)]),
         kind=metadata.name,
         user=metadata.namespace,
         attributes={"queue": workload.spec.queue_name} if workload.spec.queue_name else {},
+        **_what(status.admission or _Admission(), workload.spec),
     )
 
 

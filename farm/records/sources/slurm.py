@@ -22,15 +22,25 @@ _RESULTS: dict[str, Result] = {
     "COMPLETED": "succeeded", "CANCELLED": "cancelled", "REVOKED": "cancelled",
     "NODE_FAIL": "lost", "PREEMPTED": "lost", "BOOT_FAIL": "lost", "REQUEUED": "lost",
 }  # fmt: skip
-_GRES = re.compile(r"gres/([^=,]+)=")
+_GRES, _CPUS = re.compile(r"gres/([^=,]+)="), re.compile(r"\bcpu=(\d+)")
+ENDLESS = 2.0**32 - 2
+"""From here on a number of seconds is how Slurm writes that there is none."""
 _OPEN = {"PENDING", "RUNNING", "SUSPENDED", "REQUEUE_HOLD", "CONFIGURING", "COMPLETING"}
 
 
+class _Number(msgspec.Struct):
+    """A number as ``--json`` writes one that may be none, or endless."""
+
+    set: bool = True
+    infinite: bool = False
+    number: float = 0
+
+
 class _Times(msgspec.Struct):
-    submission: float = 0
-    eligible: float = 0
-    start: float = 0
-    end: float = 0
+    submission: float | _Number = 0
+    eligible: float | _Number = 0
+    start: float | _Number = 0
+    end: float | _Number = 0
 
 
 class _State(msgspec.Struct):
@@ -88,7 +98,8 @@ class _Row(msgspec.Struct):
 def knows(value: dict[str, object]) -> bool:
     """Return whether this is what ``sacct --json`` writes."""
     some = members(value, "jobs")[:1]
-    return bool(some) and isinstance(some[0], dict) and "job_id" in some[0]
+    is_job = bool(some) and isinstance(some[0], dict) and "job_id" in some[0]
+    return is_job or {"jobs", "meta", "errors"} <= value.keys()
 
 
 def knows_line(line: str) -> bool:
@@ -115,22 +126,29 @@ def _json_rows(values: Iterator[dict[str, object]], reading: Reading) -> Iterato
             job = reading.record(one, _Job)
             at = job.time
             asked = sorted({one.name for one in job.tres.requested if one.type == "gres"})
-            platform = [job.partition, *filter(None, job.constraints.split("&")), *asked]
+            platform = [job.partition, *job.constraints.split("&"), *asked]
             state = job.state.current
             yield _Row(
                 id=str(job.job_id),
-                submitted_at=at.submission or None,
-                eligible_at=at.eligible or None,
-                started_at=at.start or None,
-                finished_at=at.end or None,
+                submitted_at=_known(at.submission),
+                eligible_at=_known(at.eligible),
+                started_at=_known(at.start),
+                finished_at=_known(at.end),
                 state=state if isinstance(state, str) else " ".join(state[:1]),
                 name=job.name,
                 user=job.user,
                 account=job.account,
-                platform=",".join(platform),
+                platform=",".join(filter(None, platform)),
                 slots=max(1, job.required.cpus),
                 nodes=job.nodes,
             )
+
+
+def _known(at: float | _Number) -> float | None:
+    """Return an instant; None: it is none, or endless."""
+    if isinstance(at, _Number):
+        at = at.number if at.set and not at.infinite else 0.0
+    return at if 0 < at < ENDLESS else None
 
 
 def _text_rows(text: TextIO, first: str, reading: Reading) -> Iterator[_Row]:
@@ -150,11 +168,13 @@ def _text_rows(text: TextIO, first: str, reading: Reading) -> Iterator[_Row]:
             reading.refuse(f"found {len(cells)} fields; allowed: {len(header)}, as in the header")
 
         def instant(name: str, row: dict[str, str] = row) -> float | None:
-            return None if row[name] in _NONE else reading.instant(row[name], name)
+            return None if row[name] in _NONE else reading.moment(row[name], name)
 
         asked = sorted(set(_GRES.findall(row.get("ReqTRES", ""))))
-        platform = [row.get("Partition", ""), row.get("Constraints", ""), *asked]
+        platform = [row.get("Partition", ""), *row.get("Constraints", "").split("&"), *asked]
         slots = row.get("AllocCPUS", "1")
+        if slots == "0" and (wanted := _CPUS.search(row.get("ReqTRES", ""))):
+            slots = wanted[1]  # it never started
         yield _Row(
             id=row["JobIDRaw"],
             submitted_at=instant("Submit"),
