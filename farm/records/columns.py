@@ -25,6 +25,8 @@ CALENDAR = 1e8
 SEPARATORS = ",;\t"
 MOST_SECONDS = 1e12
 """Beyond is no time of a job."""
+NEVER = 253_370_764_800.0
+"""The beginning of the year 9999: a date from here on is none, and so is one up to 1970's."""
 MILLISECONDS = 1e11
 """A number from here on is in milliseconds (in seconds it would be the year 5138)."""
 

@@ -16,6 +16,7 @@ MAX_SMALL = 10_000_000
 MAX_RATIO = 100
 #: bytes that none may unpack to
 MAX_UNPACKED = 1_000_000_000
+GZIP, PACKED_TWICE = b"\x1f\x8b", "it is packed twice; allowed: once"
 
 
 def read_bytes(path: Path) -> bytes:
@@ -27,7 +28,7 @@ def read_bytes(path: Path) -> bytes:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise TraceError(f"{path}: cannot be read: {reason}") from None
-    if not content.startswith(b"\x1f\x8b"):
+    if not content.startswith(GZIP):
         return content
     most = min(MAX_UNPACKED, max(MAX_SMALL, MAX_RATIO * len(content)))
     try:
@@ -40,12 +41,17 @@ def read_bytes(path: Path) -> bytes:
             f"{path}: gzip of {len(content):,} bytes unpacks to more than {most:,}; allowed: "
             f"{MAX_RATIO} times its size (or {MAX_SMALL:,} bytes), up to {MAX_UNPACKED:,}"
         )
+    if unpacked.startswith(GZIP):
+        raise TraceError(f"{path}: cannot be read: {PACKED_TWICE}")
     return unpacked
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a UTF-8 file (gzip allowed)."""
+    """Return the text of a UTF-8 file, or of UTF-16 that says so (gzip allowed)."""
     try:
-        return read_bytes(path).decode("utf-8-sig")
+        content = read_bytes(path)
+        # what PowerShell writes
+        is_utf16 = content[:2] in (b"\xff\xfe", b"\xfe\xff")
+        return content.decode("utf-16" if is_utf16 else "utf-8-sig")
     except UnicodeDecodeError as error:
         raise TraceError(f"{path}: byte {error.start} is not UTF-8 text") from None

@@ -20,7 +20,8 @@ import msgspec
 
 from farm.core.errors import TraceError, file_access
 from farm.records.attempt import Attempt
-from farm.records.columns import in_seconds, time_of
+from farm.records.columns import NEVER, in_seconds, time_of
+from farm.records.content import GZIP, PACKED_TWICE
 from farm.records.json_stream import objects
 from farm.whole_files import STDIN, ending, standard_input
 
@@ -28,8 +29,6 @@ T = TypeVar("T")
 
 FIRST = 1 << 16
 """Characters of a first line by which a source is known: JSON may be all on one line."""
-NEVER = 253_370_764_800.0
-"""The beginning of the year 9999: from here on an instant is none."""
 
 
 class SourceFile(msgspec.Struct, frozen=True):
@@ -260,8 +259,10 @@ class _Hashed(io.RawIOBase):
 
 def _text_of(binary: io.RawIOBase) -> TextIO:
     buffered: Any = io.BufferedReader(binary, 1 << 16)
-    if buffered.peek(2)[:2] == b"\x1f\x8b":
+    if buffered.peek(2)[:2] == GZIP:
         buffered = io.BufferedReader(cast("Any", gzip.GzipFile(fileobj=buffered)), 1 << 16)
+        if buffered.peek(2)[:2] == GZIP:
+            raise gzip.BadGzipFile(PACKED_TWICE)
     # what PowerShell writes
     is_utf16 = buffered.peek(2)[:2] in (b"\xff\xfe", b"\xfe\xff")
     return io.TextIOWrapper(buffered, "utf-16" if is_utf16 else "utf-8-sig", newline="")

@@ -28,7 +28,7 @@ def sifted(found: Iterable[Attempt], reading: Reading, longest_open: float) -> l
     attempts = _without_copies(attempts, reading)
     attempts = _without_epoch(attempts, reading)
     sound = [one for one in attempts if _is_sound(one, reading)]
-    _refuse_clocks(len(attempts) - len(sound), len(attempts))
+    refuse_clocks(len(attempts) - len(sound), len(attempts))
     attempts = _without_strays(sound, reading)
     attempts = _without_forgotten(attempts, reading, longest_open)
     attempts.sort(key=_place)
@@ -46,10 +46,11 @@ def _without_epoch(attempts: list[Attempt], reading: Reading) -> list[Attempt]:
     return kept
 
 
-def _refuse_clocks(backwards: int, of: int) -> None:
+def refuse_clocks(backwards: int, of: int, where: str = "") -> None:
+    """Raise TraceError if so many attempts of all are against the order of time."""
     if backwards >= max(FEW, MOST_BACKWARDS * of):
         raise TraceError(
-            f"{backwards:,} of {of:,} attempts started before they could, ended before they "
+            f"{where}{backwards:,} of {of:,} attempts started before they could, ended before they "
             "started, or took more than a year: clocks jump, or times are of several zones; "
             f"allowed: {MOST_BACKWARDS:.0%}"
         )

@@ -92,6 +92,32 @@ def test_a_file_that_is_no_log(
     assert f"{words}; allowed: a table with a line of column names, or the JSON of g" in said.err
 
 
+NO_TIME = "0001-01-01T00:00:00Z", "1970-01-01T00:00:00Z", "9999-12-31T23:59:59Z"
+
+
+@pytest.mark.parametrize("command", ["doctor", "init"])
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (HEADER.encode() + b"".join(b"%d,%d,%d,%d\n" % (n, 99 + n, 50 + n, 60 + n)
+                                    for n in range(40)), "40 of 40 attempts started before"),
+        *((HEADER.encode() + f"{at},{at},{at},r\n".encode(), "that can be used: 1 without")
+          for at in NO_TIME),
+        (gzip.compress(gzip.compress(HEADER.encode())), "it is packed twice; allowed: once"),
+    ],
+    ids=["clocks jump", *NO_TIME, "packed twice"],
+)  # fmt: skip
+def test_a_table_that_is_no_evidence(
+    command: str, content: bytes, words: str, tmp_path: Path, farm: Callable[..., Said]
+):
+    """Whoever reads it: with one sentence, and nothing written."""
+    path, out = tmp_path / "log.csv", tmp_path / "out.yaml"
+    path.write_bytes(content)
+    said = farm(command, path, "--quiet", *(("-o", out) if command == "init" else ()))
+    assert (said.code, said.err.count("\n"), out.exists()) == (2, 1, False)
+    assert words in said.err
+
+
 @pytest.mark.parametrize("content", [HEADER.encode(), gzip.compress(b"", mtime=0), b"[]"])
 def test_nothing_in_it(content: bytes, tmp_path: Path, farm: Callable[..., Said]):
     """The file is named."""

@@ -42,6 +42,7 @@ from farm.records.coded import Array, Coded, combined
 from farm.records.columns import (
     CALENDAR,
     MILLISECONDS,
+    NEVER,
     OTHER_NAMES,
     in_seconds,
     missing_column,
@@ -58,12 +59,15 @@ from farm.records.columns import (
 )
 from farm.records.content import read_text
 from farm.records.job_columns import COLUMNS
+from farm.records.sifting import NOISE, refuse_clocks
 from farm.records.traces import csv_table
 from farm.records.traces.csv_table import value_of
 from farm.records.traces.records import Records
 
 Refused = tuple[int, int, str]
 """A row, the place in it, and what is wrong there: the first of them is told."""
+ENDED_BEFORE = 3
+"""The place of that reason among those for which a row makes no job."""
 SPANS = ("duration", "wait", "declared_time")
 INSTANTS = ("submitted", "started", "finished")
 
@@ -96,6 +100,8 @@ def _read(path: Path, text: str, fields: Mapping[str, str]) -> Records:
     times = _times(given, units, refused)
     why = _why_left_out(times)
     rows = np.flatnonzero(why.codes == 0)
+    late = times["started"] < times["submitted"] - NOISE
+    refuse_clocks(int((late | (why.codes == ENDED_BEFORE)).sum()), len(late), f"{path}: ")
     given = {ours: column.taken(rows) for ours, column in given.items()}
     times = {ours: column[rows] for ours, column in times.items()}
     details = _details(given, times, rows, refused)
@@ -157,7 +163,7 @@ def _by_its_names(path: Path, text: str) -> Records:
         return csv_table.read(path, text)
     found = _read(path, text, fields)
     said = ", ".join(f"{theirs} is {ours}" for ours, theirs in fields.items() if ours != theirs)
-    return found._replace(notes=(*found.notes, f"by its names: {said}"))
+    return found._replace(notes=(*found.notes, f"by its names: {said}")) if said else found
 
 
 def _named(text: str) -> dict[str, str]:
@@ -255,7 +261,7 @@ def _why_left_out(times: Mapping[str, Times]) -> Coded:
     """Return why each row makes no job; empty: it does."""
     wrong = [np.isnan(times["submitted"]), np.isnan(times["duration"]), times["duration"] < 0]
     reasons = ("without an arrival", "never ran, or had not ended", "ended before the start")
-    return Coded(np.select(wrong, [1, 2, 3]), ("", *reasons))
+    return Coded(np.select(wrong, [1, 2, ENDED_BEFORE]), ("", *reasons))
 
 
 def _details(
@@ -354,7 +360,8 @@ def _instants(texts: list[str], unit: str) -> Times | None:
     """Return instants of one form as ``_instant`` does; None: they have several, or one is none."""
     found = numbers_in(texts, unit)
     if found is None:
-        return stamps(texts, _calendar)
+        made = stamps(texts, _calendar)
+        return made if made is None else np.where((made > 0) & (made < NEVER), made, np.nan)
     return found if unit or np.abs(found).max() < MILLISECONDS else None
 
 
@@ -363,7 +370,7 @@ def _instant(text: str, unit: str) -> float:
     try:
         number = float(text)
     except ValueError:
-        return _calendar(text)
+        return at if 0 < (at := _calendar(text)) < NEVER else math.nan
     if not math.isfinite(number):
         raise ValueError("a finite number, or a time as 2026-11-02T09:00:00Z")
     return in_seconds(number, unit)
