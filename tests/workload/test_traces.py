@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import io
 import re
 import struct
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import farm
+from farm import csv_cells
 from farm.core.errors import FarmError, ScenarioError, TraceError
 from farm.core.model import Job, Platform
 from farm.records.job_columns import COLUMNS
@@ -127,14 +129,36 @@ def test_columns_are_read_as_rows_are(kind: str, tmp_path: Path, data: Any) -> N
     assert content(FORMATS[kind].read, path) == content(by_row, path)
 
 
+@given(
+    rows=st.lists(
+        st.lists(st.sampled_from(["", "a", "1", '"', '""', 'x "y"', "a,b", "l\nm", "r\r\ns", "''"]),
+                 min_size=3, max_size=3), min_size=1, max_size=9),
+    end=st.sampled_from(["\n", "\r\n"]),
+    quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
+    size=st.sampled_from([1, 9, 1000]), blank=st.booleans(),
+)  # fmt: skip
+def test_blocks_have_the_cells_of_the_table(
+    rows: list[list[str]], end: str, quoting: Any, size: int, blank: bool
+) -> None:
+    """Wherever they end: in quotes there may be commas, quotes and new lines."""
+    file = io.StringIO(newline="")
+    csv.writer(file, lineterminator=end, quoting=quoting).writerows(rows)
+    text = file.getvalue() + (end if blank else "")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(csv_cells, "BLOCK", size)
+        found = list(csv_cells.blocks(text, ","))
+    assert [list(row) for block in found for row in zip(*block, strict=True)] == rows
+    assert csv_cells.plain_columns("\n".join(["a,b", '"x","y"', 'c,5" d']), ",") is None
+
+
 def test_regular_files_are_read_by_column(write: Write) -> None:
     """Else the former test would compare rows with rows."""
     numbers = swf.by_column(SWF[SWF.index(" 1 ") :].encode())
     assert numbers is not None
     assert numbers.shape == (6, 18)
     text = 'submitted_at_s,service_time_s,kind\n1,2,"x, ""y"""\n3,4,\n'
-    cells = [["1", "3"], ["2", "4"], ['x, "y"', ""]]
-    assert csv_table.by_column(text) == (text.splitlines()[0].split(","), cells)
+    cells = [["submitted_at_s", "1", "3"], ["service_time_s", "2", "4"], ["kind", 'x, "y"', ""]]
+    assert list(csv_table.by_column(text)) == [cells]
 
 
 def test_firefox_ci(write: Write) -> None:

@@ -14,8 +14,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import compress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 
@@ -27,10 +26,11 @@ from msgspec.structs import astuple, replace
 from farm.core.errors import TraceError, did_you_mean, nearest
 from farm.core.fields import FieldError
 from farm.core.model import JOB_FIELDS, Job, Platform
-from farm.csv_cells import as_given, harmless, plain_columns
+from farm.csv_cells import as_given, blocks, harmless
 from farm.records.attempt import Happened, Times
-from farm.records.coded import Coded
+from farm.records.coded import Coded, Rows
 from farm.records.columns import result_of
+from farm.records.gathering import Gathered, Kind, gathered, numbers_of
 from farm.records.job_columns import COLUMNS, platform_of
 from farm.records.traces.records import Records
 
@@ -58,6 +58,10 @@ OF_A_RUN = (
 )  # fmt: skip
 RECORDED = ("started_at_s", "finished_at_s", "outcome", "builder")
 """Columns of a run that say what happened to a job in it."""
+_KINDS: dict[str, Kind] = {
+    "job_id": "texts",
+    **dict.fromkeys((*REQUIRED, *RECORDED[:2]), "numbers"),
+}
 
 
 def read(path: Path, text: str) -> Records:
@@ -65,61 +69,62 @@ def read(path: Path, text: str) -> Records:
     if not text.strip():
         raise TraceError(f"{path}: is empty; allowed: a line that names the columns, then the jobs")
     try:
-        return _records(*by_column(text), path)
+        return _records(by_column(text), path)
     except (TraceError, ValueError, KeyError, RecursionError, msgspec.MsgspecError, csv.Error):
-        return _records(*by_row(text, path), path)  # which names what is wrong
+        return _records(by_row(text, path), path)  # which names what is wrong
 
 
-def _records(names: list[str], cells: list[list[str]], path: Path) -> Records:
+def _records(blocks: Iterable[list[list[str]]], path: Path) -> Records:
     """Return the jobs of these columns; raises for whatever is wrong in them."""
-    used = _used(names, f"{path}:1")
+    used: dict[str, int] = {}
+    happens: dict[str, int] = {}
+
+    def kinds_of(names: list[str]) -> dict[int, Kind]:
+        used.update(_used(names, f"{path}:1"))
+        if RECORDED[0] in names:
+            happens.update({name: names.index(name) for name in RECORDED if name in names})
+        places = {**used, **happens}
+        return {place: _KINDS.get(name, "coded") for name, place in places.items()}
+
+    found = gathered(blocks, kinds_of)
+    service = found.numbers[used[REQUIRED[1]]]
+    rows: Rows = slice(None)
     never_ran = 0
-    if "outcome" in used and not all(ran := cells[used[REQUIRED[1]]]):
-        never_ran = ran.count("")
-        cells = [list(compress(column, ran)) for column in cells]
-    arrived, service = (_numbers(name, cells[used.pop(name)]) for name in REQUIRED)
-    nothing, columns = [""] * len(arrived), {}
-    ids = _given(cells[used.pop("job_id")] if "job_id" in used else nothing)
+    if "outcome" in used and (never_ran := int(np.isnan(service).sum())):
+        rows = np.flatnonzero(~np.isnan(service))
+    times = {name: found.numbers[used.pop(name)][rows] for name in REQUIRED}
+    arrived, service = (_held(name, column) for name, column in times.items())
+    ids = found.texts[used.pop("job_id")] if "job_id" in used else []
+    if never_ran and ids:
+        ids = np.array(ids, object)[rows].tolist()
+    columns = {}
     for name, place in used.items():
-        column = Coded.of(cells[place])
+        column = found.coded[place]
+        if never_ran:
+            column = column.taken(rows).as_they_appear()
         values = _values(name, column.values)
         if any(one is not UNSET for one in values):
             columns[COLUMNS.get(name, "fails")] = Coded(column.codes, values)
     happened = None
-    if RECORDED[0] in names:
-        of_run = (cells[names.index(name)] if name in names else nothing for name in RECORDED)
-        happened = _happened(arrived, *of_run)
+    if happens:
+        happened = _happened(arrived, found, happens, rows)
     return Records(
         arrived,
         service,
-        _unique(ids, path),
+        _unique(_given(ids), path),
         columns,
         left_out={"of jobs that never ran": never_ran} if never_ran else {},
         happened=happened,
     )
 
 
-def by_column(text: str) -> tuple[list[str], list[list[str]]]:
-    """Return the names of the columns, and their cells; raises where rows differ in length."""
-    columns = plain_columns(text, ",")
-    if columns is None:
-        # rows that were kept would be looked at by the collector, for longer than all of this
-        cells: list[str] = []
-        widths = []
-        for row in csv.reader(io.StringIO(text, newline=""), strict=True):
-            cells += row
-            widths.append(len(row))
-        (width,) = {widths[0], *filter(None, widths)}
-        columns = [cells[place::width] for place in range(width)]
-    return [column[0].strip() for column in columns], [column[1:] for column in columns]
+def by_column(text: str) -> Iterator[list[list[str]]]:
+    """Yield the columns of some rows at a time; raises where rows differ in length."""
+    return blocks(text, ",")
 
 
-def _numbers(name: str, cells: Sequence[str]) -> Times:
+def _held(name: str, numbers: Times) -> Times:
     """Return a column that must have a number in each row; raises for what is wrong."""
-    try:
-        numbers = np.fromiter(map(float, cells), np.float64, len(cells))
-    except ValueError:  # perhaps behind an apostrophe
-        numbers = np.fromiter(map(float, _given(cells)), np.float64, len(cells))
     holds = JOB_FIELDS[COLUMNS[name]].limit.holds
     if not (holds(numbers.min()) and holds(numbers.max())):  # so is what lies between
         raise ValueError(name)
@@ -148,14 +153,15 @@ def _given(cells: Sequence[str]) -> list[str]:
     return list(map(as_given, cells))
 
 
-def by_row(text: str, path: Path) -> tuple[list[str], list[list[str]]]:
-    """Return the same of any table, row by row: the first of them that is wrong is named."""
+def by_row(text: str, path: Path) -> list[list[list[str]]]:
+    """Return the same of any table, in one block: the first row that is wrong is named."""
     rows = csv.reader(io.StringIO(text, newline=""), strict=True)
     kept, ran = [], False
     try:
         names = [name.strip() for name in next(rows, [])]
         used = _used(names, f"{path}:1")
-        times = [name for name in RECORDED[:2] if {name, RECORDED[0]} <= {*names}]
+        # what is a number in each row, also if its job never ran
+        times = [REQUIRED[0], *(one for one in RECORDED[:2] if {one, RECORDED[0]} <= {*names})]
         for row in rows:
             where = f"{path}:{rows.line_num}"
             if not row:
@@ -167,45 +173,53 @@ def by_row(text: str, path: Path) -> tuple[list[str], list[list[str]]]:
             kept.append(row)
             given = {name: as_given(text) for name, place in used.items() if (text := row[place])}
             if "outcome" not in used or REQUIRED[1] in given:
-                _check(given, {name: row[names.index(name)] for name in times}, where)
+                _check(given, where)
                 ran = True
+            for name in times:
+                _check_number(name, row[names.index(name)], where)
     except csv.Error as error:
         raise TraceError(f"{path}:{rows.line_num}: not a table: {error}") from None
     if not ran:
         raise TraceError(f"{path}: found no jobs; allowed: at least one line below the header")
-    return names, [list(column) for column in zip(*kept, strict=True)]
+    return [[list(column) for column in zip(names, *kept, strict=True)]]
 
 
-def _check(given: dict[str, str], times: dict[str, str], where: str) -> None:
-    """Raise TraceError for what is wrong with a row: a job's cells, and the times of its run."""
+def _check(given: dict[str, str], where: str) -> None:
+    """Raise TraceError for what is wrong with a job's cells."""
     for name in REQUIRED:
         if name not in given:
             raise TraceError(f"{where}: {name}: found nothing; this value is required")
     for name, text in given.items():
         if name != "outcome":
             value_of(name, text, where, name)
-    for name, text in times.items():
-        try:
-            _seconds([text])
-        except ValueError:
-            raise TraceError(
-                f"{where}: {name}: found {text!r:.60}; allowed: a number of seconds"
-            ) from None
+
+
+def _check_number(name: str, text: str, where: str) -> None:
+    try:
+        numbers_of([text])
+    except ValueError:
+        raise TraceError(
+            f"{where}: {name}: found {text!r:.60}; allowed: a number of seconds"
+        ) from None
 
 
 def _happened(
-    arrived: Times, starts: list[str], ends: list[str], outcomes: list[str], builders: list[str]
+    arrived: Times, found: Gathered, places: Mapping[str, int], rows: Rows
 ) -> Happened | None:
-    """Return what happened to a run's jobs, by the cells of ``RECORDED``."""
-    words, runners = Coded.of(outcomes), Coded.of(_given(builders))
+    """Return what happened to a run's jobs, by its columns ``RECORDED``."""
+    nothing = Coded.same("", len(arrived))
+    started, finished = (
+        found.numbers[places[name]][rows] if name in places else np.full(len(arrived), np.nan)
+        for name in RECORDED[:2]
+    )
+    words, builders = (
+        found.coded[places[name]].taken(rows) if name in places else nothing
+        for name in RECORDED[2:]
+    )
     results = words._replace(values=[result_of(word, 0.0, 0.0) for word in words.values])
     told = results if any(words.values) else None
-    return Happened.between(arrived, _seconds(starts), _seconds(ends), runners, told)
-
-
-def _seconds(cells: list[str]) -> Times:
-    """Return a column as numbers; absent ones are nan."""
-    return np.array([float(cell or "nan") for cell in cells])
+    runners = builders._replace(values=_given(builders.values))
+    return Happened.between(arrived, started, finished, runners, told)
 
 
 def write_csv(jobs: Iterable[Job], path: str | Path, happened: Happened | None = None) -> int:

@@ -36,7 +36,7 @@ import numpy as np
 from msgspec import UNSET
 
 from farm.core.errors import TraceError
-from farm.csv_cells import plain_columns
+from farm.csv_cells import blocks
 from farm.records.attempt import Happened, Times
 from farm.records.coded import Array, Coded, combined
 from farm.records.columns import (
@@ -58,7 +58,9 @@ from farm.records.columns import (
     with_units,
 )
 from farm.records.content import read_text
+from farm.records.gathering import Kind, gathered
 from farm.records.job_columns import COLUMNS
+from farm.records.reading import FIRST
 from farm.records.sifting import NOISE, refuse_clocks
 from farm.records.traces import csv_table
 from farm.records.traces.csv_table import value_of
@@ -84,7 +86,7 @@ def read(path: Path, fields: Mapping[str, str] | None = None) -> Records:
 def _read(path: Path, text: str, fields: Mapping[str, str]) -> Records:
     if not text.strip():
         raise TraceError(f"{path}: is empty; allowed: a line that names the columns, then the jobs")
-    header, cells, refused = _cells(text, path)
+    header = _header(text, path)
     if missing := missing_column(fields, header):
         raise TraceError(f"{path}: {missing}")
     fields = with_needed(fields, header, ("submitted", "duration"))
@@ -93,10 +95,7 @@ def _read(path: Path, text: str, fields: Mapping[str, str]) -> Records:
     used, units = with_units(fields)
     _check(used, header, path)
     places = {name: place for place, name in enumerate(header)}
-    given = {
-        ours: _coded(ours, list(map(str.strip, cells[places[theirs]])))
-        for ours, theirs in used.items()
-    }
+    given, refused = _given({ours: places[theirs] for ours, theirs in used.items()}, text, header)
     times = _times(given, units, refused)
     why = _why_left_out(times)
     rows = np.flatnonzero(why.codes == 0)
@@ -116,38 +115,56 @@ def _read(path: Path, text: str, fields: Mapping[str, str]) -> Records:
     return _records(given, times, details)._replace(left_out=left_out, unused=unused)
 
 
-def _cells(text: str, path: Path) -> tuple[list[str], list[list[str]], list[Refused]]:
-    """Return the names of the columns, and their cells above what is no row of the table."""
+def _header(text: str, path: Path) -> list[str]:
+    """Return the names of the columns."""
     try:
-        header, rows = table_of(io.StringIO(text, newline=""))
+        return table_of(io.StringIO(text[:FIRST], newline=""))[0]
     except csv.Error as error:
         raise TraceError(f"{path}:1: not a table: {error}") from None
-    if (plain := plain_columns(text, separator_of(text))) is not None:
-        return header, [column[1:] for column in plain], []
+
+
+def _given(
+    places: Mapping[str, int], text: str, header: list[str]
+) -> tuple[dict[str, Coded], list[Refused]]:
+    """Return the columns at these places, above what is no row of the table."""
+    # what hardly repeats is not looked up
+    unlike = {place for ours, place in places.items() if ours in (*INSTANTS, "id")}
+    kinds: dict[int, Kind] = {
+        place: "texts" if place in unlike else "coded" for place in places.values()
+    }
+    refused: list[Refused] = []
+    try:
+        found = gathered(blocks(text, separator_of(text[:FIRST])), lambda _: kinds)
+    except (ValueError, csv.Error):
+        rows, refused = _rows(text, len(header))
+        found = gathered(
+            [[list(column) for column in zip(header, *rows, strict=True)]], lambda _: kinds
+        )
+    columns = {}
+    for place in kinds:
+        if place in unlike:
+            cells = list(map(str.strip, found.texts[place]))
+            columns[place] = Coded(np.arange(len(cells)), cells)
+        else:
+            codes, values = found.coded[place]
+            columns[place] = Coded(codes, list(map(str.strip, values))).distinct()
+    return {ours: columns[place] for ours, place in places.items()}, refused
+
+
+def _rows(text: str, width: int) -> tuple[list[list[str]], list[Refused]]:
+    """Return the rows above what is none, those that are short with empty cells."""
     kept: list[list[str]] = []
+    _, rows = table_of(io.StringIO(text, newline=""))
     refused: list[Refused] = []
     try:
         kept.extend(filter(None, rows))
     except csv.Error as error:
         refused.append((len(kept), 0, f"not a table: {error}"))
-    width, widths = len(header), {*map(len, kept)}
-    if max(widths, default=0) > width:
-        long = next(place for place, row in enumerate(kept) if len(row) > width)
+    long = next((place for place, row in enumerate(kept) if len(row) > width), None)
+    if long is not None:
         refused = [(long, 0, "more values than the header has columns")]
         del kept[long:]
-    if min(widths, default=width) < width:
-        kept = [row + [""] * (width - len(row)) for row in kept]
-    return (
-        header,
-        list(map(list, zip(*kept, strict=True))) if kept else [[] for _ in header],
-        refused,
-    )
-
-
-def _coded(ours: str, cells: list[str]) -> Coded:
-    """Return a column; what hardly repeats is not looked up."""
-    is_unlike = ours in (*INSTANTS, "id")
-    return Coded(np.arange(len(cells)), cells) if is_unlike else Coded.of(cells)
+    return [row + [""] * (width - len(row)) for row in kept], refused
 
 
 def _line(text: str, row: int) -> int:
@@ -169,7 +186,7 @@ def _by_its_names(path: Path, text: str) -> Records:
 def _named(text: str) -> dict[str, str]:
     """Return the columns of a foreign table by our names, if each time can only be one of them."""
     try:
-        names, _ = table_of(io.StringIO(text, newline=""))
+        names, _ = table_of(io.StringIO(text[:FIRST], newline=""))
     except csv.Error:
         return {}
     plain = {name: OTHER_NAMES.get(name.lower(), name.lower()) for name in names}
