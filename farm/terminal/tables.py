@@ -2,29 +2,19 @@
 
 Where the terminal is too narrow, first the headings are broken between their words, then columns
 that may be folded are, and then columns are left out. Nothing is folded in a file or a pipe.
+What lays them out is imported when they are shown: it takes 50 ms.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
-from rich.segment import Segment
-from rich.style import Style
-from rich.table import Table
-from rich.text import Text
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+    from rich.text import Text
 
-from farm.terminal.console import MAX_MESSAGE, plain
-
-#: columns of blank space between two columns
-GAP = 2
-#: minimum width of a folded column: with others that can be left out, and without
-FOLDED, NARROW = 24, 12
-
-Cell = str | Text
+Cell: TypeAlias = "str | Text"
 
 
 class Column(NamedTuple):
@@ -69,124 +59,56 @@ class Listing:
         about: Mapping[str, str] = {},
         first_to_go: Sequence[str] = (),
     ) -> None:
-        self._columns = columns
-        self._rows = [
-            [_cell(value, column) for value, column in zip(row, columns, strict=True)]
-            for row in rows
-        ]
-        self._title, self._caption, self._about = title, caption, about
-        self._first_to_go = first_to_go
+        self.columns = columns
+        self.rows = [*rows]
+        self.title, self.caption, self.about = title, caption, about
+        self.first_to_go = first_to_go
 
     @property
     def names(self) -> list[str]:
         """The headings."""
-        return [column.name for column in self._columns]
+        return [column.name for column in self.columns]
 
     @property
     def html(self) -> str:
         """The table as HTML."""
-        looks = [f"text-align:{'right' if column.right else 'left'}" for column in self._columns]
+        from farm.terminal.layout import Layout  # noqa: PLC0415 - rich, for what is shown
 
-        def row(cell: str, texts: Iterable[str]) -> str:
-            cells = (
-                f"<{cell} style={look}>{text}" for look, text in zip(looks, texts, strict=True)
-            )
-            return f"<tr>{''.join(cells)}"
-
-        head = row("th", map(escape, self.names)) if any(self.names) else ""
-        body = "".join(row("td", map(_span, cells)) for cells in self._rows)
-        title = f"<caption>{escape(self._title)}</caption>" if self._title else ""
-        return f"<table>{title}{head}{body}</table>"
+        return Layout(self).html
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        if self._title:
-            yield Text(plain(self._title, MAX_MESSAGE), "italic")
-        table, least, shown = self._table(options.max_width)
-        # a terminal below the minimum width cuts the last columns, not all of them
-        wide = options.update_width(max(least, options.max_width))
-        for line in console.render_lines(table, wide, pad=False):
-            yield from _without_trailing_blanks(line)
-            yield Segment.line()
-        remarks = [said for name, said in self._about.items() if name in shown]
-        lines = ["; ".join(filter(None, [self._caption, *remarks]))]
-        if gone := dict.fromkeys(name for name in self.names if name not in shown):
-            lines.append(f"left out for want of width: {', '.join(gone)} (a pipe has all: | cat)")
-        for remark in "\n".join(filter(None, lines)).splitlines():
-            yield Text(plain(remark, MAX_MESSAGE), "dim italic")
+        from farm.terminal.layout import Layout  # noqa: PLC0415
 
-    def _table(self, width: int) -> tuple[Table, int, set[str]]:
-        """Return the table for this width, the least width that it can take, and what is shown."""
-        names = self.names
-        places = list(range(len(names)))
-
-        def needed(folded: int = FOLDED) -> int:
-            return sum(self._claim(place, names[place], folded) + GAP for place in places) - GAP
-
-        if needed() > width:
-            names = [name.replace(" ", "\n") for name in names]
-        for gone in self._first_to_go:
-            if needed() > width:
-                places = [place for place in places if self._columns[place].name != gone]
-        table = Table(
-            box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="bold",
-            show_header=any(names),
-        )  # fmt: skip
-        for place in places:
-            column = self._columns[place]
-            table.add_column(
-                Text(names[place]),
-                justify="right" if column.right else "left",
-                no_wrap=not column.folds and place > 0,
-                overflow="fold",
-                min_width=self._claim(place, names[place], NARROW),
-            )
-        for row in self._rows:
-            table.add_row(*(row[place] for place in places))
-        return table, needed(NARROW), {self._columns[place].name for place in places}
-
-    def _claim(self, place: int, name: str, folded: int) -> int:
-        """Return the width of a column, or how far it may be folded."""
-        widest = max((row[place].cell_len for row in self._rows), default=0)
-        if self._columns[place].folds or (place == 0 and folded == NARROW):
-            widest = min(widest, folded)
-        return max(widest, *(cell_len(word) for word in name.split("\n")))
+        return Layout(self).lines(console, options)
 
 
-def _cell(value: Cell, column: Column) -> Text:
-    if isinstance(value, Text):
-        return value
-    return Text(plain(value, MAX_MESSAGE) if column.folds else plain(value))
+def styled(text: str, style: str = "") -> Text:
+    """Return a text in a style."""
+    from rich.text import Text  # noqa: PLC0415 - as a layout is
+
+    return Text(text, style)
 
 
-def _without_trailing_blanks(line: list[Segment]) -> list[Segment]:
-    while line and not line[-1].text.strip():
-        line.pop()
-    if line:
-        line[-1] = line[-1]._replace(text=line[-1].text.rstrip())
-    return line
+def group(*parts: RenderableType) -> RenderableType:
+    """Return what is shown one below the other."""
+    from rich.console import Group  # noqa: PLC0415 - as a layout is
+
+    return Group(*parts)
 
 
 def as_html(what: RenderableType) -> str:
     """Return tables and texts as HTML, for notebooks; colours are those of the terminal."""
-    if isinstance(what, Group):
-        return "".join(map(as_html, what.renderables))
-    if isinstance(what, Listing):
-        return what.html
-    return f"<p>{_span(Text(what) if isinstance(what, str) else what)}</p>" if what else ""
+    from farm.terminal.layout import html_of  # noqa: PLC0415 - as a layout is
 
-
-def _span(what: RenderableType) -> str:
-    text = what if isinstance(what, Text) else Text(str(what))
-    style = Style.parse(str(text.style) or "none")
-    looks = ["font-weight:bold"] * bool(style.bold) + ["opacity:.6"] * bool(style.dim)
-    if style.color is not None:
-        looks.append(f"color:{style.color.name}")
-    inner = escape(text.plain)
-    return f'<span style="{";".join(looks)}">{inner}</span>' if looks else inner
+    return html_of(what)
 
 
 def story(rows: Iterable[tuple[str, object]]) -> Listing:
     """Return a table of names and values."""
+    from rich.text import Text  # noqa: PLC0415 - as a layout is
+
+    from farm.terminal.console import plain  # noqa: PLC0415
+
     return Listing(
         (Column(""), Column("", folds=True)),
         [

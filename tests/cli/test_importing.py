@@ -47,6 +47,12 @@ def test_a_simulation_imports_no_service():
     assert found & (SERVICES | {"numpy.ma", "rich"}) == set()
 
 
+def test_a_sweep_for_programs_imports_no_layout():
+    """Nor does a list of jobs, until either is shown."""
+    assert "rich" not in imported("sweep", str(QUICKSTART), "-n", "2", "--json", "--quiet")
+    assert "rich" not in modules("import farm.cli.jobs.jobs")
+
+
 def test_an_operators_command_imports_no_simulator():
     """Who only asks a live farm needs its server, not what plays or describes a farm."""
     rooms = {

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from rich.text import Text
 
 from farm.app.jobs.filter import JobFilter, JobState
 from farm.app.jobs.job_descriptions import row_of
@@ -16,11 +15,10 @@ from farm.cli.jobs.job_options import Wanted, Where, filter_of
 from farm.core.errors import InputError
 from farm.core.queues.fair_share.listing import Filter
 from farm.live.store.job_reader import KnownJob, state_of
-from farm.terminal.console import coloured
 from farm.terminal.field_options import with_fields
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.terminal.output import note, print_json, remark, warn
-from farm.terminal.tables import Listing, folding, numbers, texts
+from farm.terminal.tables import Cell, Listing, folding, numbers, texts
 from farm.units import format_roughly
 
 COLUMNS = (
@@ -119,7 +117,9 @@ def jobs(
         remark(f"more: farm jobs {wanted.words()} {place}")
 
 
-def _cells(job: KnownJob) -> list[str | Text]:
+def _cells(job: KnownJob) -> list[Cell]:
+    from farm.terminal.console import coloured  # noqa: PLC0415 - rich, for what is shown
+
     row = row_of(job)
     response = row.get("response_time_s")
     return [

@@ -6,10 +6,7 @@ import csv
 import io
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
-
-from rich.console import Group, RenderableType
-from rich.text import Text
+from typing import TYPE_CHECKING, NamedTuple
 
 from farm.csv_cells import harmless
 from farm.results.comparison.answer import (
@@ -28,7 +25,11 @@ from farm.results.comparison.sweep import Played, Sweep, SweepRow
 from farm.results.formatting import readable_percent, readable_span, sentence
 from farm.scenario import TwinErrors
 from farm.scenario.model import NOT_DISTINGUISHABLE
-from farm.terminal.tables import Listing, as_html, folding, numbers, texts
+from farm.terminal.tables import Listing, as_html, folding, group, numbers, styled, texts
+
+if TYPE_CHECKING:  # it takes 50 ms to import, and JSON needs none of it
+    from rich.console import RenderableType
+    from rich.text import Text
 
 ABOUT = (
     "stretch: response time ÷ service time alone; fairness index: Jain's, of the parties' mean "
@@ -51,14 +52,14 @@ TIDY = (
 
 def render_sweep(sweep: Sweep, metrics: Sequence[Metric]) -> RenderableType:
     """Return the answer of a sweep and its matrix: a line per setting, some metrics."""
-    answer = Text(sentence(answer_of_sweep(sweep, metrics[0])), "bold")
+    answer = styled(sentence(answer_of_sweep(sweep, metrics[0])), "bold")
     matrix, lines = _matrix(sweep, metrics), [*remarks(sweep)]
     if "frontier" in matrix.names:
         lines.append(
             "frontier: no other setting waits less on average and costs no more "
             "(builder-hours at pool prices)"
         )
-    return Group(answer, matrix, *(Text(line) for line in lines))
+    return group(answer, matrix, *(styled(line) for line in lines))
 
 
 def sweep_html(sweep: Sweep, metrics: Sequence[Metric]) -> str:
@@ -130,13 +131,13 @@ def _cells(row: SweepRow, *, whole: bool, shares: bool) -> tuple[str, str, Text]
     half = None if row.interval is None else (row.interval.high - row.interval.low) / 2
     mean, around = readable(row.mean, row.unit), "" if half is None else readable(half, row.unit)
     if row.difference is None:
-        return mean, around, Text("baseline" if row.baseline is None else "", "dim")
+        return mean, around, styled("baseline" if row.baseline is None else "", "dim")
     relative = row.relative if shares else None
     cells = difference_cells(row.difference, relative, row.difference_interval, row.unit)
     between = f" ({cells[1]} to {cells[2]})" if whole and cells[1] != cells[2] else ""
     verdict = row.verdict or ""
     said = verdict if verdict == "same" else f"{cells[0]}{between} {verdict}"
-    return mean, around, Text(said, STYLES.get(verdict, ""))
+    return mean, around, styled(said, STYLES.get(verdict, ""))
 
 
 def difference_cells(
@@ -212,17 +213,17 @@ def as_csv(rows: Sequence[dict[str, object]]) -> str:
 
 def render_comparison(comparison: Comparison) -> RenderableType:
     """Return a comparison: its answer, and a table; of several with the base, a matrix."""
-    answer, pairs = Text(sentence(comparison.answer), "bold"), comparison.pairs
+    answer, pairs = styled(sentence(comparison.answer), "bold"), comparison.pairs
     if len(pairs) == 1:
-        return Group(answer, _pair(pairs[0]))
+        return group(answer, _pair(pairs[0]))
     lines = [ABOUT, *_unknown(pairs), *(line for pair in pairs for line in _notes(pair))]
     lines.append("intervals: of two runs compared, and with --json")
     parts = [_parts(pair) for pair in pairs]
-    return Group(
+    return group(
         answer,
         _metrics_by_run(pairs),
         *(table for some in parts for table in some),
-        *map(Text, dict.fromkeys(lines)),
+        *map(styled, dict.fromkeys(lines)),
     )
 
 
@@ -251,7 +252,7 @@ def matrix_of_comparison(
             cells = difference_cells(one.difference, one.relative, one.interval, one.unit)
             verdict = one.verdict or ""
             said = "same" if verdict == "same" else f"{cells[0]} {verdict}"
-            runs.append((readable(one.other, one.unit), Text(said, STYLES.get(verdict, ""))))
+            runs.append((readable(one.other, one.unit), styled(said, STYLES.get(verdict, ""))))
         name = found[0].metric.replace("_", " ")
         yield name, readable(found[0].base, found[0].unit), runs
 
@@ -262,9 +263,9 @@ def _pair(pair: PairComparison) -> RenderableType:
         [_compared(metric) for metric in pair.metrics if metric.base or metric.other],
     )
     named = zip(("base   ", "other  "), (pair.base, pair.other), pair.worlds, strict=True)
-    titles = [Text(f"{which}{name} ({world})") for which, name, world in named]
+    titles = [styled(f"{which}{name} ({world})") for which, name, world in named]
     lines = (ABOUT, *_intervals(pair), *_lines(pair))
-    return Group(*titles, table, *_parts(pair), *map(Text, lines))
+    return group(*titles, table, *_parts(pair), *map(styled, lines))
 
 
 PART_HEADINGS = ("mean wait", "base", "other", "difference", "from", "to", "verdict")
@@ -293,7 +294,7 @@ def table_of_parts(pair: PairComparison) -> list[tuple[str, ...]]:
 
 def _parts(pair: PairComparison) -> list[Listing]:
     rows: list[list[str | Text]] = [
-        [*row[:-1], Text(row[-1], STYLES.get(row[-1], ""))] for row in table_of_parts(pair)
+        [*row[:-1], styled(row[-1], STYLES.get(row[-1], ""))] for row in table_of_parts(pair)
     ]
     columns = (*texts(PART_HEADINGS[0]), *numbers(*PART_HEADINGS[1:]))
     return [Listing(columns, rows, title=f"{pair.other} against {pair.base}")] if rows else []
@@ -303,7 +304,7 @@ def _compared(metric: MetricComparison) -> list[str | Text]:
     unit, verdict, of = metric.unit, metric.verdict or "", (metric.difference, metric.relative)
     values = [readable(one, unit) for one in (metric.base, metric.other)]
     cells = difference_cells(*of, metric.interval, unit, metric.base)
-    said = Text(verdict, style=STYLES.get(verdict, ""))
+    said = styled(verdict, STYLES.get(verdict, ""))
     return [metric.metric.replace("_", " "), *values, *cells, said]
 
 
