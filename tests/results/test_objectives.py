@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 
 import pytest
 
@@ -110,6 +111,15 @@ def test_strict_and_weak_limits() -> None:
     assert weak.is_met_by(2.0)
     assert not strict.is_met_by(2.0)
     assert not weak.is_met_by(math.inf)
+
+
+@pytest.mark.parametrize("p", [0.5, 0.6, 0.975, 0.9995])
+def test_student_quantiles_are_exact(p: float) -> None:
+    """One and two degrees of freedom have closed forms; many, almost the normal distribution's."""
+    assert student_quantile(p, 1) == pytest.approx(math.tan(math.pi * (p - 0.5)), rel=1e-11)
+    two = (2 * p - 1) * math.sqrt(1 / (2 * p * (1 - p)))
+    assert student_quantile(p, 2) == pytest.approx(two, rel=1e-11)
+    assert student_quantile(p, 1e7) == pytest.approx(NormalDist().inv_cdf(p), rel=1e-6)
 
 
 @pytest.mark.parametrize(

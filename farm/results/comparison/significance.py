@@ -134,50 +134,47 @@ def welch_interval(one: Floats, other: Floats) -> Interval | None:
 def student_quantile(p: float, freedom: float) -> float:
     """Return the p-quantile (p >= 0.5) of Student's t with these degrees of freedom.
 
-    By bisection on the integral of the density (Simpson's rule), to at least four digits. A middle
-    that is clearly on one side of the root, which Newton's method finds, is not integrated for.
+    By Newton's method, whose steps from below never pass it: the distribution bends down.
     """
-    low, high = 0.0, 1.0
-    while _student_cdf(high, freedom) < p:
-        high *= 2
-    root, near = _student_root(p, freedom, high / 2 if high > 1.0 else 0.0)
-    for _ in range(60):
-        middle = (low + high) / 2
-        if middle in (low, high):
-            break
-        clear = abs(middle - root) > near
-        below = middle < root if clear else _student_cdf(middle, freedom) < p
-        low, high = (middle, high) if below else (low, middle)
-    return (low + high) / 2
-
-
-def _student_root(p: float, freedom: float, low: float) -> tuple[float, float]:
-    """Return where the integral is p, and more than the error of that; infinite: it is not known.
-
-    The integral bends down, so Newton's steps from below never pass the root.
-    """
-    root, power = low, -(freedom + 1) / 2
-    scale = _student_scale(freedom) / math.sqrt(freedom)
-    for _ in range(50):
+    root, power = 0.0, -(freedom + 1) / 2
+    scale = math.exp(math.lgamma(-power) - math.lgamma(freedom / 2)) / math.sqrt(math.pi * freedom)
+    for _ in range(200):
         density = scale * math.pow(1 + root * root / freedom, power)
         step = (p - _student_cdf(root, freedom)) / density
         root += step
-        if abs(step) <= 1e-6 * root:
-            return root, max(1e-10 * root, 1e-12 / density)
-    return root, math.inf
-
-
-def _student_scale(freedom: float) -> float:
-    return math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(math.pi)
+        if abs(step) <= 1e-13 * root:
+            break
+    return root
 
 
 def _student_cdf(t: float, freedom: float) -> float:
-    """Return P(T <= t), t >= 0: with x = √freedom·tan(a) the density is cosine^(freedom - 1)."""
-    scale = _student_scale(freedom)
-    angles = np.linspace(0.0, math.atan(t / math.sqrt(freedom)), 2001)
-    density = scale * np.cos(angles) ** (freedom - 1)
-    inner = 4 * density[1:-1:2].sum() + 2 * density[2:-1:2].sum()
-    return 0.5 + float((angles[1] - angles[0]) / 3 * (density[0] + inner + density[-1]))
+    """Return P(T <= t), t >= 0, by the incomplete beta function (Abramowitz and Stegun 26.7.1)."""
+    a, b, whole = freedom / 2, 0.5, freedom + t * t
+    x, rest = freedom / whole, t * t / whole
+    if rest == 0.0:
+        return 0.5
+    scale = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
+    front = math.exp(scale + a * math.log(x) + b * math.log(rest))
+    if x < (a + 1) / (a + b + 2):
+        return 1 - front * _fraction(x, a, b) / a / 2
+    return 0.5 + front * _fraction(rest, b, a) / b / 2
+
+
+def _fraction(x: float, a: float, b: float) -> float:
+    """Return the continued fraction of the incomplete beta function (26.5.8), by Lentz."""
+    c, d = 1.0, 1 / (1 - (a + b) * x / (a + 1))
+    found = d
+    for m in range(1, 10_000):
+        n = a + 2 * m
+        even = m * (b - m) * x / ((n - 1) * n)
+        odd = -(a + m) * (a + b + m) * x / (n * (n + 1))
+        d, c = 1 / (1 + even * d), 1 + even / c
+        found *= c * d
+        d, c = 1 / (1 + odd * d), 1 + odd / c
+        found *= (change := c * d)
+        if abs(change - 1) < 1e-15:
+            break
+    return found
 
 
 class Mean(msgspec.Struct, frozen=True):
