@@ -46,7 +46,7 @@ def blocks(text: str, between: str) -> Iterator[list[list[str]]]:
             some = text[at:end]
             if end == len(text) or not some.count('"') % 2:
                 break
-            length *= 2  # a cell in quotes goes on
+            length *= 2  # a cell in quotes continues
         at = end
         if columns := plain_columns(some, between) or _read(some, between):
             if len(columns) != (width := width or len(columns)):

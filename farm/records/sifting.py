@@ -47,7 +47,7 @@ def _without_epoch(attempts: list[Attempt], reading: Reading) -> list[Attempt]:
 
 
 def refuse_clocks(backwards: int, of: int, where: str = "") -> None:
-    """Raise TraceError if so many attempts of all are against the order of time."""
+    """Raise TraceError if too large a part of attempts is against the order of time."""
     if backwards >= max(FEW, MOST_BACKWARDS * of):
         raise TraceError(
             f"{where}{backwards:,} of {of:,} attempts started before they could, ended before they "

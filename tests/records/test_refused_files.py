@@ -110,7 +110,7 @@ NO_TIME = "0001-01-01T00:00:00Z", "1970-01-01T00:00:00Z", "9999-12-31T23:59:59Z"
 def test_a_table_that_is_no_evidence(
     command: str, content: bytes, words: str, tmp_path: Path, farm: Callable[..., Said]
 ):
-    """Whoever reads it: with one sentence, and nothing written."""
+    """Every reader says so in one sentence, and nothing is written."""
     path, out = tmp_path / "log.csv", tmp_path / "out.yaml"
     path.write_bytes(content)
     said = farm(command, path, "--quiet", *(("-o", out) if command == "init" else ()))

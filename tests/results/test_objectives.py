@@ -132,7 +132,7 @@ def test_student_quantiles(p: float, freedom: int, value: float) -> None:
 
 
 def test_a_quantile_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sweep of many settings asks for few, hundreds of times: 120 integrals each."""
+    """A sweep of many settings asks for few, hundreds of times."""
     first = student_quantile(0.9876, 7)
     monkeypatch.setattr(significance, "_student_cdf", lambda *_: pytest.fail("computed again"))
     assert student_quantile(0.9876, 7) == first

@@ -99,8 +99,9 @@ def builders_table(played: Played, names: Sequence[str]) -> Builders:
 
 def _void(played: Played, names: Sequence[str]) -> Attempts:
     ended, void = _ended(played), played.farm.void[: played.farm.counts["void"][0]]
-    rows = np.full(len(played.farm.jobs), -1)
-    rows[ended] = np.arange(len(ended))
+    rows = np.full(len(played.farm.jobs) if len(void) else 0, -1)
+    if len(void):
+        rows[ended] = np.arange(len(ended))
     return Attempts(
         len(void),
         builder=Coded(void["builder"], names),
