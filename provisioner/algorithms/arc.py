@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from farm.core.pools.algorithm import Memory, PoolSnapshot, ScalingPlan
-from provisioner.algorithms.sizing import FOREVER, Count, Memoryless, Seconds, builders_for
+from farm.core.pools.formulas import arc
+from provisioner.algorithms.sizing import FOREVER, Count, Memoryless, Seconds
 
 
 class Arc(Memoryless, frozen=True, kw_only=True):
@@ -15,14 +16,16 @@ class Arc(Memoryless, frozen=True, kw_only=True):
     are stopped.
     """
 
+    formula = "arc"
     max: Count
     interval: Seconds = 1.0
 
     def decide(self, snapshot: PoolSnapshot) -> ScalingPlan:
         """Plan for the assigned jobs plus the idle buffer."""
         assigned = snapshot.waiting_jobs + snapshot.running_jobs
-        wanted = self.min + builders_for(assigned, snapshot)
-        return self.towards(snapshot, wanted, f"{assigned} assigned jobs + {self.min}", stop="idle")
+        why = f"{assigned} assigned jobs + {self.min}"
+        desired, start, stop = arc.plan(snapshot, self)
+        return ScalingPlan(desired, start, stop, why)
 
     def stays_until(self, snapshot: PoolSnapshot, memory: Memory) -> float:
         """Return infinity: only counts matter."""

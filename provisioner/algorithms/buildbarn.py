@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
-
 from farm.core.pools.algorithm import Memory, PoolSnapshot, ScalingPlan
+from farm.core.pools.formulas import buildbarn
 from provisioner.algorithms.sizing import Count, PositiveSeconds, Seconds, Share, Sizing
 
 
@@ -27,6 +26,7 @@ class Buildbarn(Sizing[Demand], frozen=True, kw_only=True):
     """
 
     remembers = Demand
+    formula = "buildbarn"
     max: Count
     quantile: Share = 0.95
     window: PositiveSeconds = 14400.0
@@ -34,20 +34,10 @@ class Buildbarn(Sizing[Demand], frozen=True, kw_only=True):
 
     def plan(self, snapshot: PoolSnapshot, memory: Demand) -> tuple[ScalingPlan, Demand]:
         """Plan for the quantile of the demand inside the window."""
-        oldest = snapshot.at - self.window
-        now = snapshot.waiting_jobs + snapshot.running_jobs + snapshot.draining_jobs
+        oldest, now = snapshot.at - self.window, buildbarn.jobs_of(snapshot)
         kept = tuple(sample for sample in memory.samples if sample[0] > oldest)
         samples = (*kept, (snapshot.at, now))
-        demand = quantile([float(jobs) for _, jobs in samples], self.quantile)
-        wanted = (math.ceil(demand) + snapshot.slots - 1) // snapshot.slots
+        ordered = sorted(jobs for _, jobs in samples)
+        desired, start, stop, demand = buildbarn.plan(snapshot, self, ordered, 0, len(ordered))
         why = f"{demand:g} jobs at quantile {self.quantile:g}"
-        return self.towards(snapshot, wanted, why), Demand(samples)
-
-
-def quantile(values: list[float], share: float) -> float:
-    """Return the share-quantile with linear interpolation between order statistics."""
-    ordered = sorted(values)
-    rank = share * (len(ordered) - 1)
-    low = math.floor(rank)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (rank - low)
+        return ScalingPlan(desired, start, stop, why), Demand(samples)

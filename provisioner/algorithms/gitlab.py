@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from typing import Literal
 
 from farm.core.pools.algorithm import Memory, PoolSnapshot, ScalingPlan
-from provisioner.algorithms.sizing import (
-    EARLY,
-    FOREVER,
-    Count,
-    Factor,
-    Seconds,
-    Sizing,
-    builders_for,
-)
+from farm.core.pools.formulas import gitlab
+from provisioner.algorithms.sizing import FOREVER, NEVER, Count, Factor, Seconds, Sizing
 
 
 class GitlabMemory(Memory, frozen=True):
     """Since when there are too many builders, and the throttle's bucket."""
 
-    surplus_since: float | None = None
+    surplus_since: float = NEVER
     #: None: full
     tokens: float | None = None
     filled_at: float = 0.0
@@ -48,6 +40,7 @@ class Gitlab(Sizing[GitlabMemory], frozen=True, kw_only=True):
     """
 
     remembers = GitlabMemory
+    formula = "gitlab"
     max: Count
     idle_count: Count = 0
     idle_time: Seconds = 0.0
@@ -64,51 +57,28 @@ class Gitlab(Sizing[GitlabMemory], frozen=True, kw_only=True):
         self, snapshot: PoolSnapshot, memory: GitlabMemory
     ) -> tuple[ScalingPlan, GitlabMemory]:
         """Start what is missing as fast as the throttle allows; stop what idled long enough."""
-        running = snapshot.running_jobs
-        jobs = running + (0 if self._is_preemptive else snapshot.waiting_jobs)
-        if self.idle_unit == "machines":
-            idle = self.idle_wanted(builders_for(running, snapshot))
-            wanted = builders_for(jobs, snapshot) + idle
-        else:
-            idle = self.idle_wanted(running)
-            wanted = builders_for(jobs + idle, snapshot)
-        why = f"{jobs} jobs, room for {idle} {self.idle_unit} wanted idle"
-        plan = self.towards(snapshot, wanted, why, stop="idle")
-        since = None
-        if plan.stop:
-            since = snapshot.at if memory.surplus_since is None else memory.surplus_since
-        waited = since is not None and snapshot.at - since >= self.idle_time
-        tokens = self._tokens(snapshot.at, memory)
-        start = plan.start if self.throttle_limit == 0 else min(plan.start, int(tokens))
-        if self.max_booting:
-            start = min(start, max(0, self.max_booting - snapshot.booting))
-        plan = ScalingPlan(plan.desired, start, plan.stop if waited else 0, plan.why)
-        return plan, GitlabMemory(since, tokens - start, snapshot.at)
+        desired, start, stop, since, tokens, filled_at = gitlab.plan(
+            snapshot, self, memory.surplus_since, _tokens(memory), memory.filled_at
+        )
+        why = f"{snapshot.running_jobs} jobs run, {snapshot.waiting_jobs} wait"
+        return ScalingPlan(desired, start, stop, why), GitlabMemory(since, tokens, filled_at)
 
     def stays_until(self, snapshot: PoolSnapshot, memory: GitlabMemory) -> float:
         """Return when the surplus has lasted; while the bucket fills, any plan may differ."""
-        if self.throttle_limit and (memory.tokens or 0.0) < self.throttle_burst:
-            return snapshot.at
-        if memory.surplus_since is None:
-            return FOREVER
-        return memory.surplus_since + self.idle_time - EARLY
-
-    def idle_wanted(self, in_use: int) -> int:
-        """Return how much to keep idle beside what is in use, both in jobs or both in machines."""
-        if self.scale_factor == 0:
-            return self.idle_count
-        exact = round(in_use * self.scale_factor, 6)  # 70 * 0.1 is more than 7
-        share = math.floor(exact) if self.idle_unit == "machines" else math.ceil(exact)
-        if self.scale_factor_limit:
-            share = min(share, self.scale_factor_limit)
-        return max(self.idle_count, share)
+        since, tokens = memory.surplus_since, _tokens(memory)
+        found: float = gitlab.stays_until(snapshot, self, since, tokens)
+        return found
 
     @property
-    def _is_preemptive(self) -> bool:
+    def is_preemptive(self) -> bool:
+        """Whether jobs are taken only into idle capacity that exists."""
         return self.idle_count > 0 if self.preemptive_mode is None else self.preemptive_mode
 
-    def _tokens(self, at: float, memory: GitlabMemory) -> float:
-        if memory.tokens is None or self.throttle_limit == 0:
-            return float(self.throttle_burst)
-        filled = memory.tokens + (at - memory.filled_at) * self.throttle_limit
-        return min(float(self.throttle_burst), filled)
+    @property
+    def in_machines(self) -> bool:
+        """Whether idle builders are counted, not idle slots."""
+        return self.idle_unit == "machines"
+
+
+def _tokens(memory: GitlabMemory) -> float:
+    return FOREVER if memory.tokens is None else memory.tokens

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Literal
 
 import msgspec
 
-from farm.core.pools.algorithm import Memory, PoolSnapshot, ScalingPlan, limited
-from provisioner.algorithms.sizing import Count, Factor, Seconds, Share, Sizing
+from farm.core.pools.algorithm import Memory, PoolSnapshot, ScalingPlan
+from farm.core.pools.formulas import keda, sizing
+from provisioner.algorithms.sizing import NEVER, Count, Factor, Seconds, Share, Sizing
 
 #: the triggers' own values of ``list_length`` and ``length``
 _TARGETS = {"redis": 5.0, "github-runner": 1.0}
@@ -21,11 +21,12 @@ Dated = tuple[tuple[float, int], ...]
 class KedaMemory(Memory, frozen=True):
     """The autoscaler's state; ``replicas`` is its last request, not the present number."""
 
-    replicas: int | None = None
-    polled_at: float | None = None
+    #: below 0: none yet
+    replicas: int = -1
+    polled_at: float = NEVER
     #: when the queue was last active, or else when this began: the cooldown counts from here
     active_at: float = 0.0
-    synced_at: float | None = None
+    synced_at: float = NEVER
     #: recommendations inside the stabilisation window
     recommended: Dated = ()
     #: builders added inside the scale-up period
@@ -53,6 +54,7 @@ class Keda(Sizing[KedaMemory], frozen=True, kw_only=True):
     """
 
     remembers = KedaMemory
+    formula = "keda"
     max: Count = 100
     trigger: Literal["redis", "github-runner"] = "redis"
     #: None: the trigger's own
@@ -79,72 +81,49 @@ class Keda(Sizing[KedaMemory], frozen=True, kw_only=True):
 
     def plan(self, snapshot: PoolSnapshot, memory: KedaMemory) -> tuple[ScalingPlan, KedaMemory]:
         """Poll and sync, each if it is due, and plan for the resulting number."""
-        at = snapshot.at
-        if memory.replicas is None:
-            found = limited(snapshot.present, self.min, self.max)
+        at, length = snapshot.at, keda.length_of(snapshot, self)
+        if memory.replicas < 0:
+            found = sizing.limited(snapshot.present, self)
             memory = KedaMemory(replicas=found, active_at=at, recommended=((at, found),))
-        length = snapshot.waiting_jobs + (snapshot.running_jobs if self._counts_running else 0)
-        if _due(at, memory.polled_at, self.polling_interval):
-            memory = self._poll(at, length, memory)
-        if memory.replicas and _due(at, memory.synced_at, self.interval):
+        if keda.due(at, memory.polled_at, self.polling_interval):
+            replicas = keda.polled(at, length, self, memory.replicas, memory.active_at)
+            active_at = at if length >= self.active_from else memory.active_at
+            memory = msgspec.structs.replace(
+                memory, polled_at=at, active_at=active_at, replicas=replicas
+            )
+        if memory.replicas and keda.due(at, memory.synced_at, self.interval):
             memory = self._sync(at, length, memory)
-        replicas = memory.replicas or 0
-        return self.towards(snapshot, replicas, f"{length} jobs, {self._target:g} each"), memory
+        why = f"{length} jobs, {self.target:g} each"
+        return self.towards(snapshot, memory.replicas, why), memory
 
     @property
-    def _counts_running(self) -> bool:
+    def counts_running(self) -> bool:
+        """Whether running jobs are in the length of the queue."""
         return (self.length or _LENGTHS[self.trigger]) == "waiting+running"
 
     @property
-    def _target(self) -> float:
+    def target(self) -> float:
+        """Jobs for a builder."""
         return self.list_length or _TARGETS[self.trigger]
 
-    def _is_active(self, length: int) -> bool:
-        if self.trigger == "github-runner":
-            return length >= self._target
-        return length > self.activation_length
-
-    def _poll(self, at: float, length: int, memory: KedaMemory) -> KedaMemory:
-        """Switch the pool between none and some."""
-        replicas = memory.replicas or 0
-        active = self._is_active(length)
-        active_at = at if active else memory.active_at
-        if active:
-            replicas = replicas or limited(max(1, self.min), self.min, self.max)
-        elif self.min == 0 and at - active_at >= self.cooldown:
-            replicas = 0
-        return msgspec.structs.replace(
-            memory, polled_at=at, active_at=active_at, replicas=max(replicas, self.min)
-        )
+    @property
+    def active_from(self) -> float:
+        """The length from which on the queue is active."""
+        return self.target if self.trigger == "github-runner" else self.activation_length + 1.0
 
     def _sync(self, at: float, length: int, memory: KedaMemory) -> KedaMemory:
         """Let the HPA move a pool that is not at none."""
-        now = memory.replicas or 1
-        wanted = self._recommendation(length, now)
+        now = memory.replicas
+        wanted = keda.recommended(length, self, now)
         recent = (*_since(memory.recommended, at - self.stabilization_window), (at, wanted))
         added = _since(memory.added, at - self.scale_up_period)
-        steady = max(wanted, min(now, max(size for _, size in recent)))
-        most = self._most_after(now - sum(size for _, size in added))
-        replicas = limited(min(steady, max(now, most)), max(1, self.min), self.max)
+        highest, grown = max(size for _, size in recent), sum(size for _, size in added)
+        replicas = keda.synced(self, wanted, now, highest, grown)
         if replicas > now:
             added = (*added, (at, replicas - now))
         return msgspec.structs.replace(
             memory, synced_at=at, replicas=replicas, recommended=recent, added=added
         )
-
-    def _recommendation(self, length: int, now: int) -> int:
-        if abs(length / (self._target * now) - 1) <= self.tolerance:
-            return now
-        return math.ceil(length / self._target)
-
-    def _most_after(self, before: int) -> int:
-        """Return how far a pool may grow in one period from the size at its beginning."""
-        doubled = math.ceil(before * (1 + self.scale_up_percent / 100))
-        return max(before + self.scale_up_builders, doubled)
-
-
-def _due(at: float, last_at: float | None, every: float) -> bool:
-    return last_at is None or at >= last_at + every
 
 
 def _since(dated: Dated, at: float) -> Dated:

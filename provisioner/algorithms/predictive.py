@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated
 
 import msgspec
 
 from farm.core.pools.algorithm import HOUR, Memory, PoolSnapshot, ScalingPlan
+from farm.core.pools.formulas import predictive
 from provisioner.algorithms.sizing import (
     Count,
     Factor,
     PositiveSeconds,
     Seconds,
     Sizing,
-    builders_for,
 )
 
 DAY = 24 * HOUR
@@ -24,7 +23,7 @@ Rate = Annotated[float, msgspec.Meta(gt=0, le=1)]
 class Curve(Memory, frozen=True):
     """The demand of each part of the period, slots; the part that lasts, and its sum so far."""
 
-    learned: tuple[float | None, ...] = ()
+    learned: tuple[float, ...] = ()
     part: int = -1
     total: float = 0.0
     looks: int = 0
@@ -46,6 +45,7 @@ class Predictive(Sizing[Curve], frozen=True, kw_only=True):
     """
 
     remembers = Curve
+    formula = "predictive"
 
     max: Count
     period: PositiveSeconds = DAY
@@ -63,31 +63,20 @@ class Predictive(Sizing[Curve], frozen=True, kw_only=True):
     def plan(self, snapshot: PoolSnapshot, memory: Curve) -> tuple[ScalingPlan, Curve]:
         """Learn from the present, and plan for it and what is ahead."""
         demand = snapshot.waiting_jobs + snapshot.running_jobs
-        draining = snapshot.draining_jobs
-        memory = self._learned(memory, self._part(snapshot.at), demand + draining)
-        forecast = self._forecast(memory, snapshot.at)
-        wanted = builders_for(max(float(demand), self.headroom * forecast - draining), snapshot)
-        why = f"{demand} jobs, {forecast:.1f} expected"
-        return self.towards(snapshot, wanted, why, stop="idle"), memory
-
-    def _part(self, at: float) -> int:
-        return math.floor(at % self.period / self.step)
+        part = predictive.part_at(snapshot.at, self)
+        memory = self._learned(memory, part, demand + snapshot.draining_jobs)
+        desired, start, stop, forecast = predictive.plan(snapshot, self, memory.learned, 0)
+        return ScalingPlan(desired, start, stop, f"{demand} jobs, {forecast:.1f} expected"), memory
 
     def _learned(self, memory: Curve, part: int, demand: int) -> Curve:
-        parts = math.ceil(self.period / self.step)
+        parts = predictive.parts_of(self)
         if len(memory.learned) != parts:  # other parts than those of a memory that was restored
-            memory = Curve((None,) * parts)
+            memory = Curve((predictive.UNKNOWN,) * parts)
         learned = memory.learned
         if part == memory.part:
             return Curve(learned, part, memory.total + demand, memory.looks + 1)
         if memory.looks:
             mean, old = memory.total / memory.looks, learned[memory.part]
-            new = mean if old is None else old + self.rate * (mean - old)
+            new = predictive.learned(old, mean, self)
             learned = (*learned[: memory.part], new, *learned[memory.part + 1 :])
         return Curve(learned, part, float(demand), 1)
-
-    def _forecast(self, memory: Curve, at: float) -> float:
-        """Return the most that is expected from now until ``ahead`` has passed."""
-        parts = range(1 + math.ceil(self.ahead / self.step))
-        places = {self._part(at + min(n * self.step, self.ahead)) for n in parts}
-        return max(memory.learned[place] or 0.0 for place in places)

@@ -7,7 +7,8 @@ from typing import Annotated, Any, ClassVar, Generic, Literal, Self, cast
 
 import msgspec
 
-from farm.core.pools.algorithm import M, Memory, PoolSnapshot, ScalingPlan, limited
+from farm.core.pools.algorithm import M, Memory, PoolSnapshot, ScalingPlan
+from farm.core.pools.formulas import sizing
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=10**15)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
@@ -18,9 +19,7 @@ PositiveSeconds = Annotated[float, msgspec.Meta(gt=0, extra={"unit": "s"})]
 
 Stop = Literal["none", "idle", "any"]
 
-FOREVER = math.inf
-#: seconds by which a stated instant comes early, so that no rounding makes it late
-EARLY = 1e-3
+NEVER, FOREVER, EARLY = sizing.NEVER, sizing.FOREVER, sizing.EARLY
 
 
 class Sizing(msgspec.Struct, Generic[M], frozen=True, kw_only=True):
@@ -31,6 +30,8 @@ class Sizing(msgspec.Struct, Generic[M], frozen=True, kw_only=True):
 
     #: needs the snapshot's estimates of work and time
     looks_closely: ClassVar[bool] = False
+    #: the formula by which the compiled loop plans for it; a declaration holds for its own class
+    formula: ClassVar[str] = ""
     #: what it remembers between two plans; its defaults are what it begins with
     remembers: ClassVar[type[Memory]] = Memory
 
@@ -48,6 +49,17 @@ class Sizing(msgspec.Struct, Generic[M], frozen=True, kw_only=True):
         for name, found in (("interval", self.interval), ("first_plan", self.first_plan)):
             if found is not None and not 0 < found < math.inf:
                 raise ValueError(f"{name}: found {found:g}; expected a time above 0")
+
+    # for formulas: a record has a method ``min``
+    @property
+    def least(self) -> int:
+        """``min``."""
+        return self.min
+
+    @property
+    def most(self) -> int:
+        """``max``."""
+        return self.max
 
     @property
     def before_time_outs(self) -> bool:
@@ -82,11 +94,9 @@ class Sizing(msgspec.Struct, Generic[M], frozen=True, kw_only=True):
         What is present (booting included) counts as had; what is going away still takes up room
         under ``max``. ``stop`` says which may be stopped when there are too many.
         """
-        desired = limited(wanted, self.min, self.max)
-        missing = desired - snapshot.present
-        start = max(0, min(missing, self.max - snapshot.total))
         most = {"none": 0, "idle": snapshot.idle, "any": snapshot.joined}[stop]
-        return ScalingPlan(desired, start, max(0, min(-missing, most)), why)
+        desired, start, stopped = sizing.towards(snapshot, self, wanted, most)
+        return ScalingPlan(desired, start, stopped, why)
 
 
 class Memoryless(Sizing[Memory], frozen=True, kw_only=True):
@@ -106,11 +116,6 @@ def unplanned(kind: type[AnySizing]) -> bool:
     if issubclass(kind, Memoryless) and kind.decide is not Memoryless.decide:
         return False
     return kind.plan in (Sizing.plan, Memoryless.plan)
-
-
-def builders_for(slots_wanted: float, snapshot: PoolSnapshot) -> int:
-    """Return how many builders offer at least that many slots."""
-    return max(0, math.ceil(slots_wanted / snapshot.slots))
 
 
 AnySizing = Sizing[Any]

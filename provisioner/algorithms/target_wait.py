@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, ClassVar
 
 import msgspec
 
 from farm.core.pools.algorithm import Memory, PoolSnapshot, ScalingPlan
+from farm.core.pools.formulas import target_wait
 from provisioner.algorithms.sizing import (
-    EARLY,
     FOREVER,
+    NEVER,
     Count,
     PositiveSeconds,
     Seconds,
     Sizing,
-    builders_for,
 )
 
 
 class Surplus(Memory, frozen=True):
     """Since when there are too many builders, and the most that would have been enough since."""
 
-    since: float | None = None
+    since: float = NEVER
     peak: int = 0
 
 
@@ -50,6 +49,7 @@ class TargetWait(Sizing[Surplus], frozen=True, kw_only=True):
 
     remembers = Surplus
     looks_closely: ClassVar[bool] = True
+    formula = "target-wait"
 
     max: Count
     objective: PositiveSeconds
@@ -59,42 +59,22 @@ class TargetWait(Sizing[Surplus], frozen=True, kw_only=True):
 
     def plan(self, snapshot: PoolSnapshot, memory: Surplus) -> tuple[ScalingPlan, Surplus]:
         """Grow at once, shrink after a while."""
-        needed = builders_needed(snapshot, self.objective)
-        enough = builders_needed(snapshot, self.objective * self.release)
-        present = snapshot.present
-        if present < needed:
-            why = f"{needed} builders keep the wait under {self.objective:g}s"
-            return self.towards(snapshot, needed, why), Surplus()
-        if present <= enough:
-            return self.towards(snapshot, present, "as many as needed", stop="idle"), Surplus()
-        if memory.peak >= present:
-            memory = Surplus()  # all that are left were needed since: the surplus begins now
-        since = snapshot.at if memory.since is None else memory.since
-        peak = max(enough, memory.peak)
-        if snapshot.at - since < self.hold:
-            held = self.towards(snapshot, present, f"{enough} would do; holding", stop="idle")
-            return held, Surplus(since, peak)
-        why = f"{peak} have been enough for {self.hold:g}s"
-        return self.towards(snapshot, peak, why, stop="idle"), Surplus(snapshot.at, enough)
+        soonest = _next_slot_time(snapshot)
+        desired, start, stop, since, peak = target_wait.plan(
+            snapshot, self, soonest, memory.since, memory.peak
+        )
+        needed = target_wait.builders_needed(snapshot, soonest, self.objective)
+        why = f"{needed} builders keep the wait under {self.objective:g}s"
+        if since >= 0.0:
+            why += f", {peak} would do"
+        return ScalingPlan(desired, start, stop, why), Surplus(since, peak)
 
     def stays_until(self, snapshot: PoolSnapshot, memory: Surplus) -> float:
         """Return when holding ends; while the next free slot comes nearer, any plan may differ."""
-        if snapshot.next_slot_time:
-            return snapshot.at
-        if memory.since is None:
-            return FOREVER
-        if memory.peak >= snapshot.present:  # the next plan starts to hold again
-            return snapshot.at
-        return memory.since + self.hold - EARLY
+        soonest = _next_slot_time(snapshot)
+        found: float = target_wait.stays_until(snapshot, self, soonest, memory.since, memory.peak)
+        return found
 
 
-def builders_needed(snapshot: PoolSnapshot, objective: float) -> int:
-    """Return the fewest builders with which a new job waits at most ``objective`` seconds."""
-    running, work = snapshot.running_jobs, snapshot.waiting_work
-    tnb = math.inf if snapshot.next_slot_time is None else snapshot.next_slot_time
-    if snapshot.waiting_jobs == 0 and (running == 0 or tnb <= objective):
-        return builders_for(running, snapshot)
-    if running and tnb + work / running <= objective:
-        return builders_for(running, snapshot)
-    one_free, all_free = running + 1, running + snapshot.waiting_jobs + 1
-    return builders_for(min(max(one_free, work / objective), all_free), snapshot)
+def _next_slot_time(snapshot: PoolSnapshot) -> float:
+    return FOREVER if snapshot.next_slot_time is None else snapshot.next_slot_time

@@ -31,6 +31,7 @@ class Taskcluster(Memoryless, frozen=True, kw_only=True):
     2024: desired = max(min, min(pending * ratio + running, max)), idle ones not considered.
     """
 
+    formula = "taskcluster"
     max: Count
     scaling_ratio: Share = 1.0
     terminate: bool = False
@@ -39,18 +40,29 @@ class Taskcluster(Memoryless, frozen=True, kw_only=True):
 
     def decide(self, snapshot: PoolSnapshot) -> ScalingPlan:
         """Plan by the estimator."""
-        desired, start, stop, pending = plan(snapshot, snapshot.slots, *self.estimator)
+        desired, start, stop, pending = plan(
+            snapshot,
+            snapshot.slots,
+            self.min,
+            self.max,
+            self.scaling_ratio,
+            self.terminates,
+            self.counted,
+        )
         if self.compatibility is not None:
             return ScalingPlan(desired, start, stop, f"{pending} pending in workers")
         why = f"{pending} jobs beyond {snapshot.free_slots + snapshot.cleaning_slots} idle slots"
         return ScalingPlan(desired, start, stop, why)
 
     @property
-    def estimator(self) -> tuple[int, int, float, bool, int]:
-        """The options, as ``farm.upstream.taskcluster.plan`` expects them."""
-        counted = _COUNTED[self.compatibility]
-        terminate = self.terminate and counted == IN_SLOTS
-        return self.min, self.max, self.scaling_ratio, terminate, counted
+    def counted(self) -> int:
+        """What is counted, of ``farm.upstream.taskcluster``."""
+        return _COUNTED[self.compatibility]
+
+    @property
+    def terminates(self) -> bool:
+        """Whether it stops builders."""
+        return self.terminate and self.counted == IN_SLOTS
 
     def stays_until(self, snapshot: PoolSnapshot, memory: Memory) -> float:
         """Return infinity: only counts matter."""

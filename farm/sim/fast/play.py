@@ -17,17 +17,14 @@ from farm.core.contention.laws import Load as LoadHere
 from farm.core.dispatching.balancers import RANKINGS
 from farm.core.errors import InputError
 from farm.core.model import Platform
-from farm.core.pools.algorithm import AnyAlgorithm, first_plan_at
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
-from farm.emulation.agenda import EARLY_TICK, TICK
-from farm.sim.fast.asking import Asking
 from farm.sim.fast.job_arrays import Load
 from farm.sim.fast.kernel import layout, native
 from farm.sim.fast.kernel.heaps import Array, Keyed, keyed
+from farm.sim.fast.provisioners import Algorithms, Asking, with_algorithms
 from farm.sim.too_large import LIVES_ALLOWED
 
-Algorithms = Mapping[str, AnyAlgorithm]
 Kinds = Mapping[tuple[tuple[str, ...], bool], int]
 """Groups of builders by (processors, virtualized), numbered."""
 Watch = Callable[[float, int, int], None]
@@ -81,7 +78,7 @@ def begun(
 ) -> Playing:
     """Return a load on a farm, to be played."""
     asking = [
-        Asking(number, pool, algorithms[pool.name], load.estimates) if pool.provisioned else None
+        Asking(number, pool, algorithms[pool.name]) if pool.provisioned else None
         for number, pool in enumerate(pools)
     ]
     return Playing(_farm(load, pools, rules, algorithms, ends_at, noted=noted), pools, asking)
@@ -218,15 +215,14 @@ def _farm(
         jobs=load.columns,
         in_order=load.in_order,
         batches=load.batches,
+        estimates=load.estimates,
         lanes=lanes_of(load.columns["lane"], empty.serves, pools, kinds),
         queue=np.empty(jobs, np.int32),
         ended=np.empty(jobs, np.int32),
         **{name: _copy(getattr(empty, name)) for name in _WRITTEN if small},
     )
     if algorithms:
-        farm = farm._replace(
-            provisioners=_provisioners(pools, algorithms), estimators=_estimators(pools, algorithms)
-        )
+        farm = with_algorithms(farm, pools, algorithms)
     if noted:
         blank = farm._replace(notes=np.zeros(1, layout.NOTE), plans=np.zeros(1, layout.PLAN))
         farm = _with_room(blank, pools, len(farm.builders))
@@ -266,12 +262,16 @@ def _empty(site: _Site) -> layout.Farm:
         jobs=np.zeros(0, layout.JOB),
         in_order=np.zeros(0, np.int32),
         batches=np.zeros(1, np.int32),
+        estimates=np.zeros(0),
         pools=_pool_columns(pools, kinds),
         pool_counts=np.zeros(len(pools), layout.POOL_COUNTS),
-        provisioners=_provisioners(pools, {}),
+        provisioners=np.zeros(len(pools), layout.PROVISIONER),
         answers=np.zeros(len(pools), layout.ANSWER),
-        estimators=_estimators(pools, {}),
+        options=np.zeros(len(pools), layout.OPTIONS),
+        memories=np.zeros(len(pools), layout.MEMORY),
         looks=np.zeros(len(pools), layout.LOOK),
+        samples=np.zeros(0, layout.SAMPLE),
+        numbers=np.zeros(0),
         fates=np.zeros((len(pools), 0), layout.FATE),
         losses=np.array(losses, layout.LOSS),
         builders=np.zeros(0, layout.BUILDER),
@@ -399,35 +399,6 @@ def _pool_columns(pools: Sequence[PoolSpec], kinds: Kinds) -> Array:
         row["law"] = -1 if pool.law is None else laws.index(pool.law)
         row["idle_timeout"] = np.nan if pool.idle_timeout is None else pool.idle_timeout
     return made
-
-
-def _provisioners(pools: Sequence[PoolSpec], algorithms: Algorithms) -> Array:
-    made = np.zeros(len(pools), layout.PROVISIONER)
-    made["planned"] = -1
-    sized = [number for number, pool in enumerate(pools) if pool.name in algorithms]
-    # of those that plan at one instant, the one that planned longest ago comes first
-    sized.sort(key=lambda number: -algorithms[pools[number].name].interval)
-    for place, number in enumerate(sized):
-        algorithm, row = algorithms[pools[number].name], made[number]
-        rank = EARLY_TICK if algorithm.before_time_outs else TICK
-        row["code"] = (rank << 48) + place
-        row["interval"], row["first_plan_at"] = algorithm.interval, first_plan_at(algorithm)
-        row["estimates"] = _estimates(algorithm)
-    return made
-
-
-def _estimators(pools: Sequence[PoolSpec], algorithms: Algorithms) -> Array:
-    made = np.zeros(len(pools), layout.ESTIMATOR)
-    for number, pool in enumerate(pools):
-        algorithm: Any = algorithms.get(pool.name)
-        if algorithm is not None and _estimates(algorithm):
-            made[number] = tuple(algorithm.estimator)
-    return made
-
-
-def _estimates(algorithm: AnyAlgorithm) -> bool:
-    # a declaration holds for its own class, not for subclasses
-    return "estimator" in vars(type(algorithm))
 
 
 def _laws(pools: Sequence[PoolSpec]) -> tuple[ContentionLaw, ...]:

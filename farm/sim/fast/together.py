@@ -12,7 +12,8 @@ from farm.core.rules import SchedulingRules
 from farm.sim.fast.job_arrays import Load
 from farm.sim.fast.kernel import layout
 from farm.sim.fast.kernel.heaps import Array
-from farm.sim.fast.play import Algorithms, Played, farms_after
+from farm.sim.fast.play import Played, farms_after
+from farm.sim.fast.provisioners import Algorithms
 
 
 class Together(NamedTuple):

@@ -6,7 +6,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from farm.sim.fast.kernel.compiled import compiled
+from farm.core.compiled import compiled
 from farm.sim.fast.kernel.heaps import Keyed, put, take_out
 from farm.sim.rollouts.loops import NEVER, Floats, Integers
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from farm.core.pools.formulas.gitlab import idle_wanted
 from provisioner.algorithms.arc import Arc
 from provisioner.algorithms.buildkite import Buildkite
 from provisioner.algorithms.gitlab import Gitlab
@@ -44,7 +45,7 @@ def test_arc(plan: Any, counts: dict[str, int], expected: tuple[int, int, int]) 
 )
 def test_gitlab_idle_share(in_use: int, options: dict[str, Any], idle: int) -> None:
     """Protects the idle share: a factor, its limit, and a floor that no limit goes below."""
-    assert Gitlab(max=500, **options).idle_wanted(in_use) == idle
+    assert idle_wanted(Gitlab(max=500, **options), in_use) == idle
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from provisioner.algorithms.buildbarn import Buildbarn, quantile
+from farm.core.pools.formulas.buildbarn import quantile
+from provisioner.algorithms.buildbarn import Buildbarn
 from provisioner.algorithms.jenkins import Jenkins
 
 
@@ -21,7 +22,7 @@ from provisioner.algorithms.jenkins import Jenkins
 )
 def test_quantile(values: list[float], share: float, expected: float) -> None:
     """Protects the interpolation that Prometheus uses."""
-    assert quantile(values, share) == pytest.approx(expected)
+    assert quantile(sorted(values), 0, len(values), share) == pytest.approx(expected)
 
 
 def test_buildbarn_follows_the_quantile_of_its_window(plans: Any) -> None:

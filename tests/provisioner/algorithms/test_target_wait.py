@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from farm.core.pools.algorithm import PoolSnapshot
-from provisioner.algorithms.target_wait import TargetWait, builders_needed
+from farm.core.pools.formulas.target_wait import builders_needed
+from provisioner.algorithms.target_wait import TargetWait
 
 BUSY = {"busy": 10, "running_jobs": 10, "next_slot_time": 60.0}
 
@@ -37,7 +39,7 @@ def test_needed_is_the_smallest_sufficient_size(
         pool="linux", at=0.0, slots=slots, busy=running, running_jobs=running,
         waiting_jobs=waiting, waiting_work=waiting * each, next_slot_time=tnb,
     )  # fmt: skip
-    needed = builders_needed(snapshot, objective)
+    needed = builders_needed(snapshot, math.inf if tnb is None else tnb, objective)
     in_use = -(-running // slots)
     if waiting == running == 0:
         assert needed == 0
@@ -60,7 +62,7 @@ def test_needed_rises_with_work_and_falls_with_patience(
             pool="linux", at=0.0, busy=running, running_jobs=running,
             waiting_jobs=waiting, waiting_work=waiting * each, next_slot_time=tnb,
         )  # fmt: skip
-        return builders_needed(snapshot, objective)
+        return builders_needed(snapshot, tnb, objective)
 
     here = needed(running, waiting, objective)
     assert needed(running, waiting + 1, objective) >= here

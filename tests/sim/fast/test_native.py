@@ -22,11 +22,17 @@ def test_every_source_voids_the_object():
     ]
     imported = set()
     rollouts = {"sim/rollouts/loops.py", "sim/rollouts/fair_loops.py"}
-    for path in [*kernel, *(FARM / one for one in rollouts)]:
+    formulas = {f"core/pools/formulas/{one}.py" for one in native.FORMULAS}
+    for path in [*kernel, *(FARM / one for one in rollouts | formulas)]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("farm."):
-                imported.add(f"{node.module.removeprefix('farm.').replace('.', '/')}.py")
-    outside = {name for name in imported if not name.startswith("sim/fast/kernel")}
+                module = FARM / node.module.removeprefix("farm.").replace(".", "/")
+                if module.is_dir():  # a package, of which modules are imported
+                    imported |= {module / one.name for one in node.names}
+                else:
+                    imported.add(module)
+    names = {f"{one.relative_to(FARM)}.py" for one in imported}
+    outside = {name for name in names if not name.startswith("sim/fast/kernel")}
     assert outside | rollouts == set(native.SOURCES)
 
 

@@ -27,14 +27,16 @@ from farm.results.table.records import Recorder, RunRecords
 from farm.sim.fast.coverage import why_not, why_not_these
 from farm.sim.fast.event_log import log_of
 from farm.sim.fast.job_arrays import load_of
-from farm.sim.fast.kernel import native
+from farm.sim.fast.kernel import layout, native
 from farm.sim.fast.play import play as play_fast
+from farm.sim.fast.provisioners import Asking
 from farm.sim.fast.run_records import records
 from farm.sim.simulation import play, provision
 from farm.sim.world import SimulatedWorld
 from farm.workload import batches
 from provisioner.algorithms.registry import ALGORITHMS
 from provisioner.algorithms.sizing import AnySizing
+from provisioner.from_scenario import ByTime
 from tests.fixtures import plain_kernel
 from tests.fixtures.examples import examples, of_part
 from tests.sim.drawn_algorithms import SPARED, algorithms_named
@@ -179,10 +181,17 @@ def plain(column: Any) -> Any:
 
 
 def compare(
-    rules: Any, specs: list[PoolSpec], jobs: list[Job], estimator: str, ends: float, data: Any
+    rules: Any,
+    specs: list[PoolSpec],
+    jobs: list[Job],
+    estimator: str,
+    ends: float,
+    data: Any,
+    algorithms: dict[str, Any] | None = None,
 ) -> None:
     """Simulate with both engines, and compare if the compiled one could."""
-    algorithms = data.draw(sizing(specs))
+    if algorithms is None:
+        algorithms = data.draw(sizing(specs))
     assert not why_not(rules, make_estimator(estimator), specs, algorithms)
     assert not why_not_these(rules, jobs, specs)
     load = load_of(rules.policy, make_estimator(estimator), jobs)
@@ -231,6 +240,31 @@ def test_the_same_events(changes, part):
         compare(rules, data.draw(pools(changes=changes)), jobs, estimator, ends_at, data)
 
     same_events()
+
+
+@pytest.mark.parametrize("name", layout.FORMULAS[1:])
+@settings(max_examples=15, deadline=None)
+@given(loads(), st.sampled_from([30.0, 300.0]), st.data())
+def test_each_formula_plans_as_its_algorithm(name, jobs, ends, data):
+    """Protects the formulas: the loop plans by them without a halt, and as the algorithm does."""
+    specs = [
+        PoolSpec(
+            name="p",
+            processors=("a", "b"),
+            provisioned=True,
+            slots=data.draw(st.integers(1, 3)),
+            boot_time=data.draw(st.sampled_from([0.0, 1.0, 20.0])),
+            inter_job_time=data.draw(st.sampled_from([0.0, 1.0])),
+            shutdown_time=data.draw(st.sampled_from([0.0, 2.0])),
+            uses=data.draw(st.sampled_from([None, None, 1])),
+        ),
+        PoolSpec(name="q", processors=("a",), virtualized=False, builders=1),
+    ]
+    algorithm = data.draw(algorithms_named(name, None, (1.0, 1.5, 7.0)))
+    with pytest.MonkeyPatch.context() as patch:
+        if not isinstance(algorithm, ByTime):
+            patch.setattr(Asking, "answer", lambda *_: pytest.fail("it was asked"))
+        compare(SchedulingRules(), specs, jobs, "oracle", ends, data, {"p": algorithm})
 
 
 @changing

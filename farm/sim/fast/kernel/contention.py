@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from farm.core.compiled import compiled, inlined
 from farm.core.simultaneity import latest_same
 from farm.emulation.agenda import FINISH
-from farm.sim.fast.kernel.compiled import compiled, inlined
 from farm.sim.fast.kernel.heaps import put
 from farm.sim.fast.kernel.layout import FREE, TICKS
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from farm.core.compiled import compiled, inlined
 from farm.emulation.agenda import FINISH
-from farm.sim.fast.kernel.compiled import compiled, inlined
 from farm.sim.fast.kernel.contention import code, first_slot, share, slot_thing
 from farm.sim.fast.kernel.heaps import before, pop, push, put, take_out
 from farm.sim.fast.kernel.layout import FREE, JENKINS, START, STARTED

@@ -14,7 +14,7 @@ import numpy as np
 from llvmlite import binding
 from numba import config, from_dtype, njit, types
 
-from farm.sim.fast.kernel import compiled
+from farm.core import compiled
 
 PASSED, PASSED_NONE = 0, -2
 """Numba's status of a function that returned a number, and of one that returned None."""

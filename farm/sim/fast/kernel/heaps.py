@@ -6,7 +6,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from farm.sim.fast.kernel.compiled import compiled
+from farm.core.compiled import compiled
 
 Array = Any
 """A NumPy array; what the object takes is annotated with type and, if several, dimensions."""

@@ -38,6 +38,14 @@ ALARM_THING, TICKS = 0, 1
 its slots, its own life (booting, shutting down; contention: its next end), its lifetime."""
 
 
+FORMULAS = (
+    "", "taskcluster", "arc", "target-wait", "buildkite", "gitlab", "jenkins", "keda", "buildbarn",
+    "predictive",
+)  # fmt: skip
+"""Algorithms whose plans are compiled (``farm.core.pools.formulas``), by number."""
+TASKCLUSTER, ARC, TARGET_WAIT, BUILDKITE, GITLAB, JENKINS_PLANS, KEDA, BUILDBARN = range(1, 9)
+
+
 def record(**fields: type) -> np.dtype[np.void]:
     """Return the type of records of these fields."""
     return np.dtype(list(fields.items()), align=True)
@@ -98,8 +106,11 @@ PROVISIONER = record(
     ticked_at=np.float64,
     resting=np.bool_,
     planned=np.int64,
-    #: whether its algorithm is the compiled estimator
-    estimates=np.bool_,
+    #: which of ``FORMULAS`` plans; 0: its algorithm is asked
+    formula=np.int64,
+    #: whether it looks at each job, and the job before which all have ended
+    closely=np.bool_,
+    first_open=np.int64,
 )
 #: a provisioner's answer; ``answered``: it is valid for the tick that is due
 ANSWER = record(
@@ -109,16 +120,98 @@ ANSWER = record(
     stop=np.int64,
     stays_until=np.float64,
 )
-#: the options of the compiled estimator (``farm.upstream.taskcluster``)
-ESTIMATOR = record(
+#: what formulas read of an algorithm, by its names; of all algorithms
+OPTIONS = record(
     least=np.int64,
     most=np.int64,
-    ratio=np.float64,
-    terminate=np.bool_,
+    interval=np.float64,
+    # taskcluster
+    scaling_ratio=np.float64,
+    terminates=np.bool_,
     counted=np.int64,
+    # target-wait
+    objective=np.float64,
+    release=np.float64,
+    hold=np.float64,
+    # buildkite
+    availability_threshold=np.float64,
+    settle_time=np.float64,
+    instance_buffer=np.int64,
+    out_factor=np.float64,
+    in_factor=np.float64,
+    out_cooldown=np.float64,
+    in_cooldown=np.float64,
+    scale_only_after_all_events=np.bool_,
+    disable_scale_in=np.bool_,
+    # gitlab
+    idle_count=np.int64,
+    idle_time=np.float64,
+    scale_factor=np.float64,
+    scale_factor_limit=np.int64,
+    in_machines=np.bool_,
+    is_preemptive=np.bool_,
+    throttle_limit=np.float64,
+    throttle_burst=np.int64,
+    max_booting=np.int64,
+    # jenkins
+    margin=np.float64,
+    margin0=np.float64,
+    margin_decay=np.float64,
+    decay=np.float64,
+    initial_delay=np.float64,
+    # keda
+    counts_running=np.bool_,
+    active_from=np.float64,
+    target=np.float64,
+    polling_interval=np.float64,
+    cooldown=np.float64,
+    tolerance=np.float64,
+    stabilization_window=np.float64,
+    scale_up_percent=np.float64,
+    scale_up_builders=np.int64,
+    scale_up_period=np.float64,
+    # buildbarn
+    quantile=np.float64,
+    window=np.float64,
+    # predictive
+    period=np.float64,
+    step=np.float64,
+    ahead=np.float64,
+    rate=np.float64,
+    headroom=np.float64,
 )
+#: what algorithms remember, as their formulas name it
+MEMORY = record(
+    since=np.float64,
+    peak=np.int64,
+    group=np.int64,
+    out_at=np.float64,
+    in_at=np.float64,
+    tokens=np.float64,
+    filled_at=np.float64,
+    began_at=np.float64,
+    waiting=np.float64,
+    available=np.float64,
+    planned=np.float64,
+    replicas=np.int64,
+    polled_at=np.float64,
+    active_at=np.float64,
+    synced_at=np.float64,
+    part=np.int64,
+    total=np.float64,
+    looks=np.int64,
+    # its samples, a ring of ``room`` from ``begin`` on, and where its numbers begin
+    begin=np.int64,
+    room=np.int64,
+    first=np.int64,
+    count=np.int64,
+    numbers=np.int64,
+)
+SAMPLE = record(at=np.float64, number=np.int64, added=np.int64)
 #: a provisioner's view of a pool, with the field names of ``PoolSnapshot``
 LOOK = record(
+    at=np.float64,
+    slots=np.int64,
     idle=np.int64,
     busy=np.int64,
     booting=np.int64,
@@ -129,6 +222,13 @@ LOOK = record(
     draining_jobs=np.int64,
     cleaning_slots=np.int64,
     joined=np.int64,
+    present=np.int64,
+    total=np.int64,
+    free_slots=np.int64,
+    waiting_work=np.float64,
+    oldest_wait_time=np.float64,
+    #: infinity: unknown
+    next_slot_time=np.float64,
 )
 #: a builder's fate, by pool and number
 FATE = record(takes_jobs=np.bool_, lifetime=np.float64)
@@ -232,14 +332,21 @@ class Farm(NamedTuple):
     in_order: Annotated[Array, np.int32]
     #: the first of the jobs submitted together, batch by batch; finally the number of jobs
     batches: Annotated[Array, np.int32]
+    #: the run times that are expected of them, s
+    estimates: Annotated[Array, np.float64]
     #: as they are specified
     pools: Annotated[Array, POOL]
     # by pool
     pool_counts: Annotated[Array, POOL_COUNTS]
     provisioners: Annotated[Array, PROVISIONER]
     answers: Annotated[Array, ANSWER]
-    estimators: Annotated[Array, ESTIMATOR]
+    options: Annotated[Array, OPTIONS]
+    memories: Annotated[Array, MEMORY]
     looks: Annotated[Array, LOOK]
+    #: what algorithms remember of earlier plans, pool by pool: numbers of builders or jobs by
+    #: instant; and such numbers in order, or by part of a period
+    samples: Annotated[Array, SAMPLE]
+    numbers: Annotated[Array, np.float64]
     fates: Annotated[Array, FATE, 2]
     losses: Annotated[Array, LOSS]
     #: in order of request; ``counts.made`` of them are in use

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from farm.core.compiled import compiled, inlined
 from farm.emulation.agenda import LIFE
-from farm.sim.fast.kernel.compiled import compiled, inlined
 from farm.sim.fast.kernel.contention import (
     code,
     first_slot,

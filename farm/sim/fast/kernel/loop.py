@@ -12,8 +12,8 @@ from typing import Annotated
 
 import numpy as np
 
+from farm.core.compiled import compiled, inlined
 from farm.emulation.agenda import ARRIVAL, LIFE
-from farm.sim.fast.kernel.compiled import compiled, inlined
 from farm.sim.fast.kernel.contention import code, first_slot, latest, next_due, slot_thing
 from farm.sim.fast.kernel.dispatching import fill, wait
 from farm.sim.fast.kernel.heaps import Array, gather, put, take_out
@@ -92,7 +92,7 @@ def play(farm: Farm):
             given = farm.answers[number]
             if not given.answered:
                 look(farm, number)
-                if not provisioner.estimates:
+                if not provisioner.formula:
                     counts.asked = number
                     return ASKS
                 answer(farm, number)

@@ -23,8 +23,15 @@ Arrays: TypeAlias = "Array | tuple[Arrays, ...]"
 
 HERE = Path(__file__).parent
 _FARM = HERE.parents[2]
+FORMULAS = (
+    "arc", "buildbarn", "buildkite", "gitlab", "jenkins", "keda", "predictive", "sizing",
+    "target_wait",
+)  # fmt: skip
+"""Modules of ``farm.core.pools.formulas``."""
 #: what the object is made of, beside this package
 SOURCES = (
+    "core/compiled.py",
+    *(f"core/pools/formulas/{name}.py" for name in FORMULAS),
     "core/pools/spec.py",
     "core/pools/unrunnable_jobs.py",
     "core/simultaneity.py",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from farm.core.compiled import compiled, inlined
 from farm.core.pools.unrunnable_jobs import PATIENCE
 from farm.emulation.agenda import ALARM as ALARM_RANK
-from farm.sim.fast.kernel.compiled import compiled, inlined
 from farm.sim.fast.kernel.heaps import put
 from farm.sim.fast.kernel.layout import ALARM, ALARM_THING
 

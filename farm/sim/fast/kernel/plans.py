@@ -1,24 +1,23 @@
 """Sizing of pools: when a provisioner plans, its view of the pool, and the execution of its plan.
 
 What ``farm.sim.provisioning`` and ``farm.core.pools.observer`` do, compiled. The algorithm itself
-is called with the loop halted, or it is ``farm.upstream.taskcluster``, compiled.
+is called with the loop halted, or its formula is compiled (``kernel/algorithms.py``).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from farm.core.compiled import compiled, inlined
 from farm.core.pools.spec import MAX_STARTS
-from farm.sim.fast.kernel.compiled import compiled, inlined
+from farm.sim.fast.kernel.algorithms import decide
 from farm.sim.fast.kernel.heaps import put, take_out
 from farm.sim.fast.kernel.layout import PLANNED, TICKS
 from farm.sim.fast.kernel.lives import request, stop
 from farm.sim.fast.kernel.noting import happened
 from farm.sim.provisioning import first_tick
-from farm.upstream.taskcluster import plan
 
 first_tick_after = compiled(first_tick)
-estimate = compiled(plan)
 
 
 @inlined
@@ -26,6 +25,8 @@ def look(farm, number):
     """Fill in a provisioner's view of its pool."""
     pool, seen = farm.pools[number], farm.looks[number]
     pool_counts = farm.pool_counts[number]
+    seen.at = farm.instants[0].now
+    seen.slots = pool.slots
     seen.waiting_jobs = 0
     for lane in range(len(farm.lanes)):
         if farm.serves[pool.group, lane]:
@@ -42,22 +43,57 @@ def look(farm, number):
     seen.draining_jobs = pool_counts.draining_jobs
     seen.cleaning_slots = pool_counts.cleaning_slots
     seen.joined = seen.idle + seen.busy
+    seen.present = seen.joined + seen.booting
+    seen.total = seen.present + seen.draining + seen.stopping
+    taken = seen.running_jobs + seen.cleaning_slots
+    seen.free_slots = max(0, seen.joined * seen.slots - taken)
+    if farm.provisioners[number].closely:
+        look_at_jobs(farm, number)
+
+
+@inlined
+def look_at_jobs(farm, number):
+    """Add estimates of work and time, by a pass over the jobs from the oldest open one on.
+
+    ``farm.core.pools.observer`` adds up in the same order.
+    """
+    pool, seen, provisioner = farm.pools[number], farm.looks[number], farm.provisioners[number]
+    seen.waiting_work = 0.0
+    seen.next_slot_time = 0.0 if seen.free_slots else np.inf
+    oldest_at, arrived = seen.at, farm.batches[farm.counts[0].batch_next]
+    while provisioner.first_open < arrived and farm.jobs[provisioner.first_open].ended:
+        provisioner.first_open += 1
+    first = provisioner.first_open if seen.waiting_jobs or not seen.free_slots else arrived
+    for place in range(first, arrived):
+        job = farm.jobs[place]
+        if job.ended:
+            continue
+        estimate = farm.estimates[place] / pool.speed
+        if job.attempts == job.losses:  # every attempt before was lost: it waits
+            if farm.serves[pool.group, job.lane]:
+                seen.waiting_work += estimate
+                oldest_at = min(oldest_at, job.submitted_at)
+        elif not seen.free_slots:
+            builder = farm.builders[job.builder]
+            if builder.pool == number and builder.accepts:
+                left = max(0.0, job.dispatched_at + estimate - seen.at)
+                seen.next_slot_time = min(seen.next_slot_time, left)
+    seen.oldest_wait_time = seen.at - oldest_at
 
 
 @inlined
 def answer(farm, number):
-    """Let the compiled estimator plan, if the pool has it."""
-    given, options = farm.answers[number], farm.estimators[number]
-    given.desired, given.start, given.stop, _ = estimate(
+    """Let the pool's formula plan."""
+    given = farm.answers[number]
+    decide(
+        farm.provisioners[number].formula,
         farm.looks[number],
-        farm.pools[number].slots,
-        options.least,
-        options.most,
-        options.ratio,
-        options.terminate,
-        options.counted,
+        farm.options[number],
+        farm.memories[number],
+        given,
+        farm.samples,
+        farm.numbers,
     )
-    given.stays_until = np.inf
     given.answered = True
 
 
