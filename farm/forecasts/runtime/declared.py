@@ -12,6 +12,7 @@ class Declared(RuntimeEstimator):
     """The job's declared time ÷ the builder's speed; a default when nothing was declared."""
 
     name = "declared"
+    reads = ("declared_time",)
 
     def estimate(self, job: Job, builder: Builder | None = None) -> float:
         """Return the declared time on this builder, in seconds."""

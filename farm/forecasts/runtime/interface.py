@@ -7,7 +7,7 @@ is a finite number of seconds, zero or more, whatever the history was.
 from __future__ import annotations
 
 import math
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import msgspec
 
@@ -136,6 +136,8 @@ class RuntimeEstimator:
     learns = False
     #: declared times may tell as well how long a kind's jobs are (``Basis.declared``)
     uses_declared = False
+    #: what it reads of a job without a builder, beside its kind; holds for its own class
+    reads: ClassVar[tuple[str, ...]] = ("id",)
 
     def __init__(self, options: EstimatorOptions | None = None) -> None:
         self.options = options or EstimatorOptions()

@@ -29,6 +29,7 @@ class LastThree(RuntimeEstimator):
     """
 
     name = "last-3"
+    reads = ("declared_time",)
     learns = True
 
     def __init__(self, options: EstimatorOptions | None = None) -> None:

@@ -10,6 +10,7 @@ class Oracle(RuntimeEstimator):
     """The job's own service time ÷ the builder's speed (without contention)."""
 
     name = "oracle"
+    reads = ("service_time",)
 
     def estimate(self, job: Job, builder: Builder | None = None) -> float:
         """Return the service time on this builder, in seconds."""

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -251,6 +252,9 @@ class RuntimeDistribution(RuntimeEstimator):
         #: by declared times in the place of estimates
         self._declared: dict[str, _History] = {}
         self._young: YoungKinds | None = None
+        reads = vars(type(estimator)).get("reads", RuntimeEstimator.reads)
+        #: from a job without a builder to what its estimate and its spread depend on
+        self.alike: Callable[[Job], object] = attrgetter("kind", "heavy", "declared_time", *reads)
 
     def estimate(self, job: Job, builder: Builder | None = None) -> float:
         """Return the wrapped estimate in seconds."""

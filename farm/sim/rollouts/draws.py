@@ -163,19 +163,22 @@ class RunTimes:
         ended = spread.factors
         size = max(len(ended) // 4, min(LEAST_STRETCH, (len(ended) + 1) // 2))
         u = Uniforms(self._seed, "stretch", [kind]).of(range(self._count))[:, 0]
-        begins = (u * len(ended)).astype(int)
+        chosen = (u * len(ended)).astype(int)
+        # each stretch once: there are no more than run times, and often more rollouts
+        seen = np.bincount(chosen, minlength=len(ended)) > 0
+        begins, row = np.flatnonzero(seen), (seen.cumsum() - 1)[chosen]
         places = (begins[:, None] + np.arange(size)) % len(ended)
         if spread.history.is_certain:
-            return np.sort(ended[places])
+            return np.asarray(np.sort(ended[places])[row])
         found = self._survival_of(spread)
         values, weights = ended[places], found.weights[places]
         if found.beyond > 0:
             weights *= (1.0 - found.beyond) / np.maximum(weights.sum(axis=1), 1e-300)[:, None]
-            more = np.broadcast_to(found.tail.means(), (self._count, TAIL))
+            more = np.broadcast_to(found.tail.means(), (len(begins), TAIL))
             values = np.concatenate([values, more], axis=1)
             more = np.full_like(more, found.beyond / TAIL)
             weights = np.concatenate([weights, more], axis=1)
-        return _equally_likely(values, weights)
+        return np.asarray(_equally_likely(values, weights)[row])
 
 
 def _equally_likely(values: Floats, weights: Floats) -> Floats:
@@ -201,29 +204,32 @@ class ServiceTimes:
         self._uniforms = Uniforms(seed, "service time", [job.id for job in jobs])
         # all jobs of one history have the same factors; a certain one has the factor 1
         factors: dict[int | None, Floats] = {None: np.ones((count, 1))}
-        estimates, histories, kinds = [], [], []
         #: by young kind, the deviation of the error that its jobs have in common
         common: dict[str | None, float] = {None: 0.0}
-        for job in jobs:
-            found, history, kind = run_times.spread(job), None, None
-            if found is not None:
-                history = id(found.history)
-                if found.common:
-                    common[kind := sort_of(job)] = found.common
-                if history not in factors:
-                    factors[history] = run_times.factors_of(found.name, found)
-            estimates.append(run_times.learned.estimate(job) if found is None else found.time)
-            histories.append(history)
-            kinds.append(kind)
-        self._estimates = np.array(estimates, np.float64)
+        #: for jobs that are alike to the estimator: its estimate, their history, a young kind
+        known: dict[object, tuple[float, int | None, str | None]] = {}
+        rows = []
+        for job, alike in zip(jobs, map(run_times.learned.alike, jobs), strict=True):
+            if (row := known.get(alike)) is None:
+                found, history, kind = run_times.spread(job), None, None
+                if found is not None:
+                    history = id(found.history)
+                    if found.common:
+                        common[kind := sort_of(job)] = found.common
+                    if history not in factors:
+                        factors[history] = run_times.factors_of(found.name, found)
+                time = run_times.learned.estimate(job) if found is None else found.time
+                row = known[alike] = time, history, kind
+            rows.append(row)
+        self._estimates = np.array([row[0] for row in rows], np.float64)
         self._factors = np.concatenate(list(factors.values()), axis=1)
         sizes = np.array([its.shape[1] for its in factors.values()], np.int64)
         place = {history: n for n, history in enumerate(factors)}
-        of_job = np.array([place[history] for history in histories], np.int64)
+        of_job = np.array([place[row[1]] for row in rows], np.int64)
         # by job: the index of its first factor, and how many it has
         self._begins, self._sizes = (sizes.cumsum() - sizes)[of_job], sizes[of_job]
         column = {kind: n for n, kind in enumerate(common)}
-        self._kinds = np.array([column[kind] for kind in kinds], np.int64)
+        self._kinds = np.array([column[row[2]] for row in rows], np.int64)
         u = Uniforms(seed, "kind", [kind or "" for kind in common]).of(range(count))
         normal = NORMAL[(u * len(NORMAL)).astype(np.int64)]
         #: by rollout and young kind; 1 for all others
