@@ -151,6 +151,7 @@ class ByTime:
         self.max = max(algorithm.max for algorithm in every)
         self.interval, self.first_plan = usual.interval, usual.first_plan
         self.looks_closely = usual.looks_closely
+        self.ignores_jobs = all(getattr(one, "ignores_jobs", False) for one in every)
         self.before_time_outs = usual.before_time_outs
 
     def within(self, least: int | None, most: int | None) -> ByTime:

@@ -11,6 +11,7 @@ NO_LIMIT = 1_000_000
 class Fixed(Memoryless, frozen=True, kw_only=True):
     """Keep ``builders`` builders: a lost or timed-out one is replaced, a surplus is drained."""
 
+    ignores_jobs = True
     builders: Count
     max: Count = NO_LIMIT
     interval: Seconds = 10.0

@@ -20,6 +20,7 @@ class Manual(Memoryless, frozen=True, kw_only=True):
     simulator: start = max(0, capacity - (running + requested)).
     """
 
+    ignores_jobs = True
     capacity: Count | dict[int, Count]
     compatibility: Literal["taskcluster"] | None = None
     max: Count = NO_LIMIT

@@ -30,6 +30,8 @@ class Sizing(msgspec.Struct, Generic[M], frozen=True, kw_only=True):
 
     #: needs the snapshot's estimates of work and time
     looks_closely: ClassVar[bool] = False
+    #: plans depend on the pool's builders and the time alone
+    ignores_jobs: ClassVar[bool] = False
     #: the formula by which the compiled loop plans for it; a declaration holds for its own class
     formula: ClassVar[str] = ""
     #: what it remembers between two plans; its defaults are what it begins with

@@ -50,7 +50,9 @@ class Load(msgspec.Struct, frozen=True):
 
     def copy(self) -> Load:
         """Return a load with columns of its own, into which a run writes."""
-        return msgspec.structs.replace(self, columns=self.columns.copy())
+        # as bytes: NumPy copies records field by field
+        columns = self.columns.view(np.uint8).copy().view(self.columns.dtype)
+        return msgspec.structs.replace(self, columns=columns)
 
     def job_values(self, begin: int, end: int) -> list[Iterable[object]]:
         """Return the fields of some jobs as columns, in the order of the fields."""

@@ -257,7 +257,7 @@ def _empty(site: _Site) -> layout.Farm:
     comes = any(pool.provisioned or pool.loses for pool in pools)
     room = sum(pool.builders for pool in pools) + (64 if comes else 2)
     counts = np.zeros(1, layout.COUNTS)
-    counts["slots_each"] = most_slots
+    counts["slots_each"], counts["next_tick"] = most_slots, -1
     farm = layout.Farm(
         jobs=np.zeros(0, layout.JOB),
         in_order=np.zeros(0, np.int32),
@@ -313,7 +313,7 @@ def _with_room(farm: layout.Farm, pools: Sequence[PoolSpec], builders: int) -> l
     """Return the farm with room for this many builders, and for more of everything else."""
     most_slots = max((pool.slots for pool in pools), default=1)
     counts, each = farm.counts, most_slots + 4
-    things = layout.TICKS + len(pools) + builders * (most_slots + 2)
+    things = layout.LIVES + builders * (most_slots + 2)
     made = farm._replace(
         fates=_fates(farm.fates, pools, builders),
         builders=_longer(farm.builders, builders, _UNBORN),
@@ -321,7 +321,7 @@ def _with_room(farm: layout.Farm, pools: Sequence[PoolSpec], builders: int) -> l
         free=_roomier(farm.free, builders),
         timers=_roomier(farm.timers, builders),
         agenda=_roomier(farm.agenda, things),
-        soon=_longer(farm.soon, builders * each + 8),
+        soon=_longer(farm.soon[: int(counts["soon_last"][0])], builders * each + 8),
         void=_longer(farm.void, 2 * int(counts["void"][0]) + each + 8),
     )
     if not len(farm.notes):
@@ -332,31 +332,28 @@ def _with_room(farm: layout.Farm, pools: Sequence[PoolSpec], builders: int) -> l
     return made._replace(notes=_longer(farm.notes, notes), plans=_longer(farm.plans, plans))
 
 
-_UNBORN = np.zeros(1, layout.BUILDER)
-for _name in ("joined_at", "gone_at"):
-    _UNBORN[_name] = np.nan
-_UNBORN["seen_at"] = -np.inf
-_FREE = np.zeros(1, layout.SLOT)
-_FREE["job"] = layout.FREE
+_UNBORN = {"joined_at": np.nan, "gone_at": np.nan, "seen_at": -np.inf}
+_FREE = {"job": layout.FREE}
 
 
-def _longer(array: Array, length: int, blank: Array | None = None) -> Array:
-    """Return the array with more elements at its end."""
+def _longer(array: Array, length: int, blank: Mapping[str, float] | None = None) -> Array:
+    """Return the array with more elements at its end: 0, and in ``blank`` fields something else."""
     made = np.zeros(length, array.dtype)
-    made[: len(array)] = array
-    if blank is not None:
-        made[len(array) :] = blank
+    (to,), (old,) = _bytes(made), _bytes(array)
+    to[: len(old)] = old
+    for name, value in (blank or {}).items():
+        made[name][len(array) :] = value
     return made
 
 
 def _roomier(heaps: Keyed, things: int) -> Keyed:
     """Return heaps with room for more entries."""
     made = keyed(things, len(heaps.heaps))
-    made.keys[: len(heaps.keys)] = heaps.keys
+    made.places[: len(heaps.places)] = heaps.places
     for old, new in zip(heaps.heaps, made.heaps, strict=True):
         count = old["count"]
         new["count"] = count
-        made.things[new["begin"] :][:count] = heaps.things[old["begin"] :][:count]
+        made.entries[new["begin"] :][:count] = heaps.entries[old["begin"] :][:count]
     return made
 
 

@@ -36,7 +36,7 @@ def with_algorithms(
     made = np.zeros(len(pools), layout.PROVISIONER)
     options = np.zeros(len(pools), layout.OPTIONS)
     memories = np.zeros(len(pools), layout.MEMORY)
-    made["planned"] = -1
+    made["planned"], made["next_at"] = -1, math.inf
     for name, value in _AT_FIRST.items():
         memories[name] = value
     sized = [number for number, pool in enumerate(pools) if pool.name in algorithms]
@@ -49,6 +49,7 @@ def with_algorithms(
         row["code"] = (rank << 48) + place
         row["interval"], row["first_plan_at"] = algorithm.interval, first_plan_at(algorithm)
         row["closely"] = algorithm.looks_closely
+        row["ignores_jobs"] = getattr(algorithm, "ignores_jobs", False)
         room = _remembered(algorithm)
         # a declaration holds for its own class, not for subclasses
         if (formula := vars(type(algorithm)).get("formula")) and room <= MOST_REMEMBERED:

@@ -235,13 +235,14 @@ class ServiceTimes:
         #: by rollout and young kind; 1 for all others
         self._errors = np.exp(normal * list(common.values()))
 
-    def of(self, number: int) -> Floats:
-        """Return those of a rollout, in the order of the jobs."""
+    def of(self, number: int, row: Floats | None = None) -> Floats:
+        """Return those of a rollout, in the order of the jobs, in a row if one is given."""
         u = self._uniforms.of(range(number, number + 1))[0]
         u *= self._sizes
         places = u.astype(np.int64)
         places += self._begins
-        times: Floats = self._factors[number].take(places)
+        # all are there: looked for otherwise, they would be copied into the row
+        times: Floats = self._factors[number].take(places, out=row, mode="clip")
         times *= self._estimates
         if self._errors.shape[1] > 1:
             times *= self._errors[number].take(self._kinds)

@@ -63,7 +63,7 @@ def settle(tree: Any, going: Any, node: Any) -> None:
         if going.heads[node] < tree.ends[node]:
             going.priorities[node] = tree.priorities[going.heads[node]]
         elif children.heaps[node].count:
-            first = children.things[children.heaps[node].begin]
+            first = children.entries[children.heaps[node].begin].thing
             going.priorities[node] = going.priorities[first]
         else:
             waits = False
@@ -83,7 +83,7 @@ def next_in(tree: Any, going: Any) -> Any:
     while going.heads[node] >= tree.ends[node]:
         if not children.heaps[node].count:
             return -1
-        node = children.things[children.heaps[node].begin]
+        node = children.entries[children.heaps[node].begin].thing
     return node
 
 

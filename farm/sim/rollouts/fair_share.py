@@ -23,7 +23,7 @@ from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import JobRecord
 from farm.sim.fast.kernel import native
-from farm.sim.fast.kernel.heaps import HEAP, KEY, Keyed
+from farm.sim.fast.kernel.heaps import ENTRY, HEAP, Keyed
 from farm.sim.rollouts import fair_loops
 from farm.sim.rollouts.draws import Floats, ServiceTimes
 from farm.sim.rollouts.queue_only import FreeSlot, OnRollout, each
@@ -186,15 +186,15 @@ def _going(nodes: Sequence[Invocation], tree: fair_loops.Tree) -> fair_loops.Goi
     by_start = sorted(range(count), key=lambda n: (nodes[n].started, nodes[n].created))
     started = np.empty(count, np.int64)
     started[by_start] = np.arange(count)
-    heaps, keys = np.zeros(count, HEAP), np.zeros(count, KEY)
+    heaps = np.zeros(count, HEAP)
     sizes = np.bincount(tree.parents[1:], minlength=count)
-    heaps["begin"], keys["place"] = np.cumsum(sizes) - sizes, -1
+    heaps["begin"] = np.cumsum(sizes) - sizes
     return fair_loops.Going(
         heads=np.concatenate([[0], tree.ends[:-1]]).astype(np.int64),
         executing=np.array([len(node.executing) for node in nodes], np.int64),
         started=started,
         priorities=np.zeros(count, np.int64),
-        children=Keyed(np.empty(count, np.int64), heaps, keys),
+        children=Keyed(np.empty(count, ENTRY), heaps, np.full(count, -1)),
     )
 
 

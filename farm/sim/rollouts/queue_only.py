@@ -92,13 +92,18 @@ def roll(
     """
     found = np.empty((len(ends), len(columns)))
     queues, free = _queues(waiting, slots, set(columns.tolist())), _free_at(slots, ends)
+    are_all = np.array_equal(columns, np.arange(len(waiting)))
     play = _played if (compiled := native.is_there()) else _played_plainly
 
     def some(batch: int) -> None:
         first = batch * TOGETHER
         rows = free[first : first + TOGETHER]
-        drawn = np.stack([times.of(first + number) for number in range(len(rows))])
-        found[first : first + TOGETHER] = play(queues, drawn, rows).take(columns, axis=1)
+        drawn = np.empty((len(rows), len(waiting)))
+        for number, row in enumerate(drawn, first):
+            times.of(number, row)
+        dispatched = play(queues, drawn, rows)
+        part = dispatched[:, :-1] if are_all else dispatched.take(columns, axis=1)
+        found[first : first + TOGETHER] = part
 
     def done(batches: int) -> None:
         on_rollout(min(len(ends), batches * TOGETHER))

@@ -8,7 +8,7 @@ from farm.core.compiled import compiled, inlined
 from farm.core.simultaneity import latest_same
 from farm.emulation.agenda import FINISH
 from farm.sim.fast.kernel.heaps import put
-from farm.sim.fast.kernel.layout import FREE, TICKS
+from farm.sim.fast.kernel.layout import FREE, LIVES
 
 latest = inlined(latest_same)
 
@@ -26,13 +26,13 @@ def code(rank, builder, slot):
 def own_thing(farm, builder):
     """Return the heap entry of a builder's own life; the next one is its lifetime."""
     each = farm.counts[0].slots_each
-    return TICKS + len(farm.pools) + builder * (each + 2) + each
+    return LIVES + builder * (each + 2) + each
 
 
 @inlined
 def slot_thing(farm, builder, slot):
     """Return the heap entry of a builder's slot."""
-    return TICKS + len(farm.pools) + builder * (farm.counts[0].slots_each + 2) + slot
+    return LIVES + builder * (farm.counts[0].slots_each + 2) + slot
 
 
 @inlined

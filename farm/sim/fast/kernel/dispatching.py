@@ -50,10 +50,11 @@ def best_builder(farm, lane):
     best = -1
     for group in range(len(farm.free.heaps)):
         if farm.serves[group, lane] and farm.free.heaps[group].count:
-            builder = farm.free.things[farm.free.heaps[group].begin]
-            if best < 0 or before(farm.free, builder, best):
-                best = builder
-    return best
+            place = farm.free.heaps[group].begin
+            top = farm.free.entries[place]
+            if best < 0 or before(top.first, top.second, farm.free.entries[best]):
+                best = place
+    return farm.free.entries[best].thing if best >= 0 else -1
 
 
 @inlined
@@ -174,14 +175,15 @@ def first_timer(farm):
     """Return when the first time-out expires, as of now; infinity: never."""
     timers = farm.timers
     while timers.heaps[0].count:
-        builder = timers.things[0]
+        first = timers.entries[0]
+        builder = first.thing
         state = farm.builders[builder]
         expires_at = state.active_at + farm.pools[state.pool].idle_timeout
         if state.busy or state.draining or state.end:
             take_out(timers, 0, builder)
             state.timed = False
-        elif expires_at > timers.keys[builder].first:
+        elif expires_at > first.first:
             put(timers, 0, builder, expires_at, builder)
         else:
-            return timers.keys[builder].first
+            return first.first
     return np.inf

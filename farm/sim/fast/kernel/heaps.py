@@ -6,13 +6,13 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from farm.core.compiled import compiled
+from farm.core.compiled import compiled, inlined
 
 Array = Any
 """A NumPy array; what the object takes is annotated with type and, if several, dimensions."""
 
 HEAP = np.dtype([("begin", np.int64), ("count", np.int64)])
-KEY = np.dtype([("first", np.float64), ("second", np.int64), ("place", np.int64)])
+ENTRY = np.dtype([("first", np.float64), ("second", np.int64), ("thing", np.int64)], align=True)
 
 
 class Keyed(NamedTuple):
@@ -22,103 +22,92 @@ class Keyed(NamedTuple):
     """
 
     #: the entries of each heap, heap after heap
-    things: Annotated[Array, np.int64]
+    entries: Annotated[Array, ENTRY]
     #: by heap: the index of its first entry, and the number of entries
     heaps: Annotated[Array, HEAP]
-    #: by entry: its key, and its place in its heap (-1: it is in none)
-    keys: Annotated[Array, KEY]
+    #: by thing: its place in its heap (-1: it is in none)
+    places: Annotated[Array, np.int64]
 
 
 def keyed(things: int, heaps: int) -> Keyed:
     """Return empty heaps, each with room for all entries."""
-    made = Keyed(np.empty(things * heaps, np.int64), np.zeros(heaps, HEAP), np.zeros(things, KEY))
+    places = np.full(things, -1)
+    made = Keyed(np.empty(things * heaps, ENTRY), np.zeros(heaps, HEAP), places)
     made.heaps["begin"] = np.arange(heaps) * things
-    made.keys["place"] = -1
     return made
 
 
-@compiled
-def before(heap, one, other):
-    """Return whether an entry precedes another one."""
-    mine, its = heap.keys[one], heap.keys[other]
-    if mine.first != its.first:
-        return mine.first < its.first
-    return mine.second < its.second
+@inlined
+def before(first, second, other):
+    """Return whether a key precedes an entry."""
+    return first < other.first or (first == other.first and second < other.second)
+
+
+@inlined
+def set_down(heap, begin, place, first, second, thing):
+    """Write an entry at a place."""
+    entry = heap.entries[begin + place]
+    entry.first = first
+    entry.second = second
+    entry.thing = thing
+    heap.places[thing] = place
 
 
 @compiled
-def up(heap, begin, place):
-    """Move an entry up to its place."""
-    thing = heap.things[begin + place]
+def up(heap, begin, place, first, second, thing):
+    """Move an entry up from a free place to its own."""
     while place > 0:
         parent = (place - 1) >> 1
-        above = heap.things[begin + parent]
-        if not before(heap, thing, above):
+        above = heap.entries[begin + parent]
+        if not before(first, second, above):
             break
-        heap.things[begin + place] = above
-        heap.keys[above].place = place
+        set_down(heap, begin, place, above.first, above.second, above.thing)
         place = parent
-    heap.things[begin + place] = thing
-    heap.keys[thing].place = place
+    set_down(heap, begin, place, first, second, thing)
 
 
 @compiled
-def down(heap, begin, size, place):
-    """Move an entry down to its place."""
-    thing = heap.things[begin + place]
+def close(heap, begin, size, place):
+    """Fill a free place from below; return which place becomes free."""
     while True:
         child = 2 * place + 1
         if child >= size:
-            break
-        if child + 1 < size and before(
-            heap, heap.things[begin + child + 1], heap.things[begin + child]
-        ):
-            child += 1
-        below = heap.things[begin + child]
-        if not before(heap, below, thing):
-            break
-        heap.things[begin + place] = below
-        heap.keys[below].place = place
+            return place
+        below = heap.entries[begin + child]
+        if child + 1 < size:
+            other = heap.entries[begin + child + 1]
+            if before(other.first, other.second, below):
+                child += 1
+                below = other
+        set_down(heap, begin, place, below.first, below.second, below.thing)
         place = child
-    heap.things[begin + place] = thing
-    heap.keys[thing].place = place
 
 
 @compiled
 def put(heap, which, thing, first, second):
     """Put an entry into a heap with this key, or move it there."""
-    begin = heap.heaps[which].begin
-    heap.keys[thing].first = first
-    heap.keys[thing].second = second
-    place = heap.keys[thing].place
-    if place < 0:
-        place = heap.heaps[which].count
-        heap.heaps[which].count = place + 1
-        heap.things[begin + place] = thing
-        heap.keys[thing].place = place
-        up(heap, begin, place)
-        return
-    up(heap, begin, place)
-    down(heap, begin, heap.heaps[which].count, heap.keys[thing].place)
+    take_out(heap, which, thing)
+    place = heap.heaps[which].count
+    heap.heaps[which].count = place + 1
+    up(heap, heap.heaps[which].begin, place, first, second, thing)
 
 
 @compiled
 def take_out(heap, which, thing):
     """Remove an entry from a heap, if it is there."""
-    place = heap.keys[thing].place
+    place = heap.places[thing]
     if place < 0:
         return
     begin = heap.heaps[which].begin
     size = heap.heaps[which].count - 1
     heap.heaps[which].count = size
-    heap.keys[thing].place = -1
+    heap.places[thing] = -1
     if place == size:
         return
-    last = heap.things[begin + size]
-    heap.things[begin + place] = last
-    heap.keys[last].place = place
-    up(heap, begin, place)
-    down(heap, begin, size, heap.keys[last].place)
+    last = heap.entries[begin + size]
+    # most of those that come last belong far down
+    place = close(heap, begin, size, place)
+    up(heap, begin, place, last.first, last.second, last.thing)
 
 
 @compiled
@@ -130,12 +119,12 @@ def gather(heap, at, latest, below):
     size, place, moved = heap.heaps[0].count, 0, False
     # each place before those below it, as far as its entry is not later
     while True:
-        if place < size and heap.keys[heap.things[place]].first <= latest:
-            key = heap.keys[heap.things[place]]
-            if key.first > at and key.second < below:
-                key.first = at
+        if place < size and heap.entries[place].first <= latest:
+            entry = heap.entries[place]
+            if entry.first > at and entry.second < below:
                 moved = True
-                up(heap, 0, place)  # what comes down instead has been looked at
+                # what comes down instead has been looked at
+                up(heap, 0, place, at, entry.second, entry.thing)
             place = 2 * place + 1
             continue
         while place and not place & 1:

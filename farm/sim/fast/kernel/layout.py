@@ -33,9 +33,10 @@ PLAYED, HOPELESS, FULL, ASKS, READS_ON = 0, 1, 2, 3, 4
 """How a play came to a halt: at its end; where jobs were to be given up, which is not played here;
 where arrays are full; where a provisioning algorithm is to be asked; where more jobs are needed."""
 
-ALARM_THING, TICKS = 0, 1
-"""Things of the agenda: the next alarm, a tick for each pool, then ``width`` for each builder:
-its slots, its own life (booting, shutting down; contention: its next end), its lifetime."""
+NOTHING, TICK, ALARM_THING, LIVES = -2, -1, 0, 1
+"""What is next: nothing, a provisioner's tick, or a thing of the agenda: the next alarm, then those
+of each builder: its slots, its own life (booting, shutting down; contention: its next end), its
+lifetime."""
 
 
 FORMULAS = (
@@ -104,6 +105,8 @@ PROVISIONER = record(
     first_plan_at=np.float64,
     code=np.int64,
     ticked_at=np.float64,
+    #: the next tick that is taken; infinity: none, unless something happens
+    next_at=np.float64,
     resting=np.bool_,
     planned=np.int64,
     #: which of ``FORMULAS`` plans; 0: its algorithm is asked
@@ -111,6 +114,11 @@ PROVISIONER = record(
     #: whether it looks at each job, and the job before which all have ended
     closely=np.bool_,
     first_open=np.int64,
+    #: whether only builders count for it; those present and going away, when it last was asked
+    ignores_jobs=np.bool_,
+    joined=np.int64,
+    booting=np.int64,
+    leaving=np.int64,
 )
 #: a provisioner's answer; ``answered``: it is valid for the tick that is due
 ANSWER = record(
@@ -304,6 +312,10 @@ COUNTS = record(
     losses=np.int64,
     soon_first=np.int64,
     soon_last=np.int64,
+    #: the pool whose provisioner plans next; -1: none does
+    next_tick=np.int64,
+    #: builders before this one have ended
+    first_alive=np.int64,
     #: provisioners that are not called until something happens
     resting=np.int64,
     #: the pool whose provisioner has to be called

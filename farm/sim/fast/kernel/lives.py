@@ -227,11 +227,11 @@ def time_outs(farm):
     """Retire builders that were idle for too long; request an alarm for the next ones."""
     at = farm.instants[0].now
     while first_timer(farm) <= at:
-        builder = farm.timers.things[0]
+        builder = farm.timers.entries[0].thing
         take_out(farm.timers, 0, builder)
         drain(farm, builder)
     if farm.timers.heaps[0].count:
-        ask_alarm(farm, farm.timers.keys[farm.timers.things[0]].first)
+        ask_alarm(farm, farm.timers.entries[0].first)
 
 
 @compiled
@@ -240,7 +240,7 @@ def lose_as_planned(farm):
     at, counts = farm.instants[0].now, farm.counts[0]
     while counts.losses < len(farm.losses) and farm.losses[counts.losses].at <= at:
         longest = -1
-        for builder in range(counts.made):
+        for builder in range(first_alive(farm), counts.made):
             state = farm.builders[builder]
             if (
                 state.pool == farm.losses[counts.losses].pool
@@ -263,7 +263,7 @@ def stop(farm, number, count):
     """Drain this many of a pool's builders (``farm.core.pools.retirement``)."""
     for _ in range(count):
         best = -1
-        for builder in range(farm.counts[0].made):
+        for builder in range(first_alive(farm), farm.counts[0].made):
             state = farm.builders[builder]
             here = state.pool == number and state.accepts and not state.end
             if here and (best < 0 or goes_before(state, farm.builders[best])):
@@ -273,6 +273,15 @@ def stop(farm, number, count):
         if farm.builders[best].busy:
             note(farm, DRAINED, best, -1, 0, 0, farm.instants[0].now)
         drain(farm, best)
+
+
+@inlined
+def first_alive(farm):
+    """Return the first builder that has not ended, or one before it."""
+    counts = farm.counts[0]
+    while counts.first_alive < counts.made and farm.builders[counts.first_alive].end:
+        counts.first_alive += 1
+    return counts.first_alive
 
 
 @compiled

@@ -30,14 +30,16 @@ from farm.sim.fast.kernel.layout import (
     FULL,
     HOPELESS,
     JOB,
+    LIVES,
     LOST,
+    NOTHING,
     PLAYED,
     RANG,
     READS_ON,
     RETIRED,
     STARTED,
     SUBMITTED,
-    TICKS,
+    TICK,
     Farm,
 )
 from farm.sim.fast.kernel.lives import (
@@ -52,7 +54,17 @@ from farm.sim.fast.kernel.lives import (
     time_outs,
 )
 from farm.sim.fast.kernel.noting import alarm_rang, happened, hope, note, soon
-from farm.sim.fast.kernel.plans import answer, expect, has_room, look, planned, ticked, wake
+from farm.sim.fast.kernel.plans import (
+    answer,
+    answer_stands,
+    expect,
+    has_room,
+    look,
+    planned,
+    tick_precedes,
+    ticked,
+    wake,
+)
 
 
 @compiled
@@ -68,34 +80,41 @@ def play(farm: Farm):
             return HOPELESS
         if not has_room(farm, 0):
             return FULL
-        thing = agenda.things[0] if agenda.heaps[0].count else -1
-        at = agenda.keys[thing].first if thing >= 0 else np.inf
+        thing, at, place = NOTHING, np.inf, 0
+        if agenda.heaps[0].count:
+            entry = agenda.entries[0]
+            thing, at, place = entry.thing, entry.first, entry.second
+        number = counts.next_tick
+        if number >= 0 and tick_precedes(farm, number, at, place):
+            thing = TICK
+            at, place = farm.provisioners[number].next_at, farm.provisioners[number].code
         batch = counts.batch_next
         if batch == batches and counts.more:
             return READS_ON
         if batch < batches and farm.jobs[farm.batches[batch]].submitted_at < at:
-            if thing >= 0 and gathered(farm, farm.jobs[farm.batches[batch]].submitted_at):
+            if thing != NOTHING and gathered(farm, farm.jobs[farm.batches[batch]].submitted_at):
                 continue
             instants.now = farm.jobs[farm.batches[batch]].submitted_at
             wake(farm, instants.now, ARRIVAL << 48)
             submitted(farm, batch)
             continue
-        if thing < 0 or (batch == batches and counts.open == 0 and at > farm.rules[0].ends_at):
+        if thing == NOTHING or (
+            batch == batches and counts.open == 0 and at > farm.rules[0].ends_at
+        ):
             return PLAYED
-        place = agenda.keys[thing].second
         if place < LIFE << 48 and at != instants.gathered_at and gathered(farm, at):
             continue
         instants.now = at
-        if TICKS <= thing < TICKS + len(farm.pools):
-            number = thing - TICKS
+        if thing == TICK:
             provisioner = farm.provisioners[number]
             given = farm.answers[number]
             if not given.answered:
                 look(farm, number)
-                if not provisioner.formula:
+                if provisioner.formula:
+                    answer(farm, number)
+                elif not answer_stands(farm, number):
                     counts.asked = number
                     return ASKS
-                answer(farm, number)
             if not has_room(farm, given.start):
                 return FULL
             if ticked(farm, number):
@@ -164,7 +183,7 @@ def happens(farm, thing):
         time_outs(farm)
         lose_as_planned(farm)
         return
-    each, place = farm.counts[0].slots_each, thing - TICKS - len(farm.pools)
+    each, place = farm.counts[0].slots_each, thing - LIVES
     builder, slot = place // (each + 2), place % (each + 2)
     state = farm.builders[builder]
     if slot == each + 1:
@@ -246,7 +265,7 @@ def play_each(
         copy(farm.instants, fresh.instants)
         for heap, empty in ((farm.free, fresh.free), (farm.agenda, fresh.agenda)):
             copy(heap.heaps, empty.heaps)
-            copy(heap.keys, empty.keys)
+            copy(heap.places, empty.places)
         copy(farm.jobs, columns[number])
         copy(farm.in_order, orders[number])
         halt = play(farm)

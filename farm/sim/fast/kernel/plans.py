@@ -11,8 +11,7 @@ import numpy as np
 from farm.core.compiled import compiled, inlined
 from farm.core.pools.spec import MAX_STARTS
 from farm.sim.fast.kernel.algorithms import decide
-from farm.sim.fast.kernel.heaps import put, take_out
-from farm.sim.fast.kernel.layout import PLANNED, TICKS
+from farm.sim.fast.kernel.layout import PLANNED
 from farm.sim.fast.kernel.lives import request, stop
 from farm.sim.fast.kernel.noting import happened
 from farm.sim.provisioning import first_tick
@@ -98,6 +97,29 @@ def answer(farm, number):
 
 
 @inlined
+def answer_stands(farm, number):
+    """Return whether nothing that counts has changed since an answer that changed nothing.
+
+    Otherwise it is asked, and what it is asked for is remembered.
+    """
+    provisioner, seen, given = farm.provisioners[number], farm.looks[number], farm.answers[number]
+    leaving = seen.draining + seen.stopping
+    same = (
+        provisioner.ignores_jobs
+        and seen.at < given.stays_until
+        and seen.joined == provisioner.joined
+        and seen.booting == provisioner.booting
+        and leaving == provisioner.leaving
+        and not given.start
+        and not given.stop
+    )
+    provisioner.joined = seen.joined
+    provisioner.booting = seen.booting
+    provisioner.leaving = leaving
+    return same
+
+
+@inlined
 def ticked(farm, number):
     """Store a provisioner's answer; return whether it differs from the last one."""
     at, provisioner, given = farm.instants[0].now, farm.provisioners[number], farm.answers[number]
@@ -118,7 +140,7 @@ def ticked(farm, number):
     if given.stays_until < np.inf:
         expect(farm, number, first_tick_after(at, provisioner.interval, given.stays_until))
     else:
-        take_out(farm.agenda, 0, TICKS + number)
+        expect(farm, number, np.inf)
     return False
 
 
@@ -144,8 +166,28 @@ def planned(farm, number):
 
 @inlined
 def expect(farm, number, tick):
-    """Schedule a provisioner's next tick."""
-    put(farm.agenda, 0, TICKS + number, tick, farm.provisioners[number].code)
+    """Schedule a provisioner's next tick; infinity: none."""
+    farm.provisioners[number].next_at = tick
+    choose_tick(farm)
+
+
+@inlined
+def choose_tick(farm):
+    """Find whose tick is next."""
+    first, at, code = -1, np.inf, 0
+    for number in range(len(farm.pools)):
+        provisioner = farm.provisioners[number]
+        later = provisioner.next_at == at and provisioner.code > code
+        if provisioner.next_at < np.inf and provisioner.next_at <= at and not later:
+            first, at, code = number, provisioner.next_at, provisioner.code
+    farm.counts[0].next_tick = first
+
+
+@inlined
+def tick_precedes(farm, number, at, place):
+    """Return whether a provisioner's tick comes before what is at that place of the agenda."""
+    provisioner = farm.provisioners[number]
+    return provisioner.next_at < at or (provisioner.next_at == at and provisioner.code < place)
 
 
 @inlined
@@ -159,9 +201,10 @@ def wake(farm, at, code):
             tick = first_tick_after(provisioner.ticked_at, provisioner.interval, at)
             if tick == at and code > provisioner.code:
                 tick += provisioner.interval  # at this instant the tick would have come before
-            expect(farm, number, tick)
+            provisioner.next_at = tick
             provisioner.resting = False
     farm.counts[0].resting = 0
+    choose_tick(farm)
 
 
 @inlined
