@@ -14,7 +14,6 @@ from farm.sim.fast.job_arrays import Load, batches, load_of
 from farm.sim.fast.kernel import layout
 from farm.sim.fast.kernel.heaps import Array
 from farm.sim.fast.play import (
-    Algorithms,
     Played,
     Watch,
     begun,
@@ -24,6 +23,7 @@ from farm.sim.fast.play import (
     numbered_kinds,
     served,
 )
+from farm.sim.fast.provisioners import Algorithms
 from farm.sim.fast.run_records import builders_table, jobs_of, names_of
 from farm.workload.columns import Block, joined
 from farm.workload.job_columns import JobColumns
