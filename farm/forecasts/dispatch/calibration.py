@@ -43,8 +43,9 @@ LEAST, SPANS = 20, 4
 TRIED = 8
 #: errors remembered of a platform
 KEPT = 200
-#: by how much a level moves that held or did not, if it was told after the last error
-STEP = 0.05
+#: by how much a level moves that held or did not, at most; and all of those together that were told
+#: between two errors
+STEP, TOGETHER = 0.05, 0.15
 #: how far a level may move
 FARTHEST = 1.0
 #: the least spread: seconds by which even a sure forecast may err
@@ -101,7 +102,7 @@ class PlatformMemory(msgspec.Struct):
             self.spans, self.span_ended_at = self.spans + 1, at
         if told.waits:
             held = at - told.at <= np.array(told.waits) + ROUNDING
-            step = STEP / (1 + self.known - told.known)
+            step = min(STEP, TOGETHER / (1 + self.known - told.known))
             moved = self.shifts + step * (np.array(LEVELS) - held)
             self.shifts = np.clip(moved, -FARTHEST, FARTHEST).tolist()
         self.known += 1
