@@ -99,11 +99,12 @@ def test_the_wheel_contains_what_is_needed(wheel: Path):
 @pytest.mark.live
 def test_an_installed_farm_works_anywhere(wheel: Path, tmp_path: Path):
     """By its command, as a module, and in a user's script; on the newest installed Python."""
-    run(newest_python(), "-m", "venv", "--without-pip", tmp_path / "venv", cwd=tmp_path)
+    # with a pip of its own: an older Python's may not run on a newer one
+    run(newest_python(), "-m", "venv", tmp_path / "venv", cwd=tmp_path)
     bin_ = tmp_path / "venv" / "bin"
     # what is imported is compiled then: the rest of the dependencies is never used
-    install = ("pip", "--python", bin_ / "python", "install", "-q", "--no-compile")
-    run(sys.executable, "-m", *install, "-c", ROOT / "constraints.txt", wheel, cwd=tmp_path)
+    install = ("pip", "install", "-q", "--no-compile", "-c", ROOT / "constraints.txt", wheel)
+    run(bin_ / "python", "-m", *install, cwd=tmp_path)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     version = run(bin_ / "python", "-m", "farm", "--version", cwd=elsewhere)
