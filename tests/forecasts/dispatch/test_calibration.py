@@ -122,7 +122,7 @@ def test_waits_that_go_on_count() -> None:
 
 
 def test_jobs_that_wait_together_count_as_few() -> None:
-    """A hundred that were all late move a level as a dozen do one by one: it is nearly one error."""
+    """A hundred that were all late move a level as a dozen do one by one: nearly one error."""
 
     def shift(jobs: int) -> float:
         calibration = known()
