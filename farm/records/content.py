@@ -19,6 +19,11 @@ MAX_UNPACKED = 1_000_000_000
 GZIP, PACKED_TWICE = b"\x1f\x8b", "it is packed twice; allowed: once"
 
 
+def encoding_of(first: bytes) -> str:
+    """Return how text is encoded that begins so: UTF-16 (as PowerShell writes) by its mark."""
+    return "utf-16" if first[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+
+
 def read_bytes(path: Path) -> bytes:
     """Return the content of a file, unpacked if it is gzip (known by its first two bytes)."""
     try:
@@ -50,8 +55,6 @@ def read_text(path: Path) -> str:
     """Return the text of a UTF-8 file, or of UTF-16 that says so (gzip allowed)."""
     try:
         content = read_bytes(path)
-        # what PowerShell writes
-        is_utf16 = content[:2] in (b"\xff\xfe", b"\xfe\xff")
-        return content.decode("utf-16" if is_utf16 else "utf-8-sig")
+        return content.decode(encoding_of(content))
     except UnicodeDecodeError as error:
         raise TraceError(f"{path}: byte {error.start} is not UTF-8 text") from None

@@ -21,7 +21,7 @@ import msgspec
 from farm.core.errors import TraceError, file_access
 from farm.records.attempt import Attempt
 from farm.records.columns import NEVER, in_seconds, time_of
-from farm.records.content import GZIP, PACKED_TWICE
+from farm.records.content import GZIP, PACKED_TWICE, encoding_of
 from farm.records.json_stream import objects
 from farm.whole_files import STDIN, ending, standard_input
 
@@ -263,9 +263,7 @@ def _text_of(binary: io.RawIOBase) -> TextIO:
         buffered = io.BufferedReader(cast("Any", gzip.GzipFile(fileobj=buffered)), 1 << 16)
         if buffered.peek(2)[:2] == GZIP:
             raise gzip.BadGzipFile(PACKED_TWICE)
-    # what PowerShell writes
-    is_utf16 = buffered.peek(2)[:2] in (b"\xff\xfe", b"\xfe\xff")
-    return io.TextIOWrapper(buffered, "utf-16" if is_utf16 else "utf-8-sig", newline="")
+    return io.TextIOWrapper(buffered, encoding_of(buffered.peek(2)), newline="")
 
 
 @contextmanager

@@ -31,10 +31,6 @@ class Spread(msgspec.Struct, frozen=True):
     max: float | None = None
 
 
-#: values below which all are sorted; others are searched for what lies at the ranks
-MOST_SORTED = 50_000
-#: values of a sample, and ranks of it beside the one that is searched for
-SAMPLED, BESIDE = 5_000, 150
 #: deviations that are held at a time
 PIECE = 1 << 16
 
@@ -49,43 +45,14 @@ def quantile(values: Sequence[float] | Floats, p: float) -> float:
 def _quantiles(data: Floats, levels: Sequence[float]) -> list[float]:
     """Return quantiles; rounded from the nearer value, as NumPy does."""
     ranks = [(len(data) - 1) * p for p in levels]
-    places = [min(int(rank), len(data) - 1) for rank in ranks]
-    ascending = np.sort(data) if len(data) <= MOST_SORTED else None
-    sample = np.sort(data[:: len(data) // SAMPLED]) if ascending is None else data[:0]
+    places = [(int(rank), min(int(rank) + 1, len(data) - 1)) for rank in ranks]
+    parted = np.partition(data, sorted({place for pair in places for place in pair}))
     found = []
-    for rank, place in zip(ranks, places, strict=True):
-        pair = (place, min(place + 1, len(data) - 1))
-        low, high = _at(data, sample, *pair) if ascending is None else ascending[list(pair)]
-        weight = rank - place
+    for rank, pair in zip(ranks, places, strict=True):
+        (low, high), weight = parted[list(pair)], rank - pair[0]
         near = low + (high - low) * weight
         found.append(float(near if weight < 0.5 else high - (high - low) * (1 - weight)))
     return found
-
-
-def _at(data: Floats, sample: Floats, place: int, following: int) -> tuple[float, float]:
-    """Return the values at two ranks that follow each other, found among those near to them.
-
-    ``sample``: values by which these are known, sorted: they need not be all between two of them.
-    """
-    middle = place * len(sample) // len(data)
-    least = sample[max(0, middle - BESIDE)] if middle > BESIDE else -np.inf
-    most = sample[middle + BESIDE] if middle + BESIDE < len(sample) else np.inf
-    below, up_to = int(np.count_nonzero(data < least)), int(np.count_nonzero(data <= least))
-    near = np.sort(data[(least < data) & (data < most)])
-
-    def at(rank: int) -> float | None:
-        if below <= rank < up_to:
-            return float(least)
-        if up_to <= rank < up_to + len(near):
-            return float(near[rank - up_to])
-        return None
-
-    low, high = at(place), at(following)
-    if high is None and low is not None and following == up_to + len(near):
-        high = float(most)
-    if low is None or high is None:
-        low, high = np.partition(data, [place, following])[[place, following]].tolist()
-    return low, high
 
 
 def _sum_of_squares(data: Floats, mean: float) -> float:

@@ -6,14 +6,13 @@ import shlex
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.text import Text
 
 from farm.app.long_running.builders import builders_of
 from farm.app.long_running.farm_place import reach
 from farm.terminal.console import coloured
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.terminal.output import note, print_json, remark
-from farm.terminal.tables import Listing, folding, numbers, texts
+from farm.terminal.tables import Cell, Listing, folding, numbers, texts
 from farm.units import format_roughly
 
 COLUMNS = (
@@ -67,10 +66,10 @@ def builders(
         remark(f"more: {words}")
 
 
-def _cells(row: dict[str, Any]) -> dict[str, str | Text]:
+def _cells(row: dict[str, Any]) -> dict[str, Cell]:
     """Return the texts of a row, by column."""
     joined = row.get("joined_at_s")
-    shown: dict[str, str | Text] = {one.name: str(row.get(one.name, "")) for one in COLUMNS}
+    shown: dict[str, Cell] = {one.name: str(row.get(one.name, "")) for one in COLUMNS}
     return shown | {
         "state": coloured(row["state"]),
         "uses": f"{row['used']}/{row['uses']}" if row.get("uses") else "",
