@@ -17,8 +17,9 @@ import pytest
 from hypothesis import settings
 
 from farm.app import kernel as background
+from farm.core.pools import unrunnable_jobs
 from farm.live.redis.server import EmbeddedServer, choose_server
-from farm.sim.fast.kernel import native
+from farm.sim.fast.kernel import native, noting
 from tests.fixtures import plain_kernel
 
 # How long an example takes is the machine's business. A run of the tests is the same run every
@@ -118,6 +119,9 @@ def kernel() -> Iterator[None]:
             assert not os.environ.get("FARM_CI"), "make kernel"
             patch.setattr(native, "is_there", cache(lambda: True))
             patch.setattr(native, "Call", plain_kernel.Call)
+            for module in (noting, unrunnable_jobs):
+                # a week of a provisioner that plans each second is ten minutes of Python
+                patch.setattr(module, "PATIENCE", 600.0)
         yield
 
 
