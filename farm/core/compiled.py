@@ -1,4 +1,4 @@
-"""Marks the functions that ``build`` compiles; in Python they are called as they are."""
+"""Marks the functions that the kernel's build compiles; in Python they are called as they are."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def jit(function: Callable[..., Any], **_: bool) -> Any:
-    """Return the function; ``build`` puts a compiler here before it imports the kernel."""
+    """Return the function; ``kernel.build`` puts a compiler here before it imports the kernel."""
     return function
 
 

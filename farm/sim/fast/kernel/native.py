@@ -23,15 +23,11 @@ Arrays: TypeAlias = "Array | tuple[Arrays, ...]"
 
 HERE = Path(__file__).parent
 _FARM = HERE.parents[2]
-FORMULAS = (
-    "arc", "buildbarn", "buildkite", "gitlab", "jenkins", "keda", "predictive", "sizing",
-    "target_wait",
-)  # fmt: skip
-"""Modules of ``farm.core.pools.formulas``."""
+_FORMULAS = _FARM / "core/pools/formulas"
 #: what the object is made of, beside this package
 SOURCES = (
     "core/compiled.py",
-    *(f"core/pools/formulas/{name}.py" for name in FORMULAS),
+    *sorted(f"core/pools/formulas/{one.name}" for one in _FORMULAS.glob("[a-z]*.py")),
     "core/pools/spec.py",
     "core/pools/unrunnable_jobs.py",
     "core/simultaneity.py",
