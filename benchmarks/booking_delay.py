@@ -58,16 +58,22 @@ class Delays(Series):
 class Flood:
     """Submits the jobs when the builders have joined, and ends the farm when all jobs were read."""
 
-    def __init__(self, control: ControlPlane, url: str, jobs: int, delays: Delays) -> None:
-        self._control, self._url, self._jobs, self._delays = control, url, jobs, delays
+    def __init__(self, scheduler: Scheduler, url: str, jobs: int, delays: Delays) -> None:
+        self._scheduler, self._url, self._jobs, self._delays = scheduler, url, jobs, delays
+        self._control: ControlPlane
         self._sender: subprocess.Popen[bytes] | None = None
         self._pinger: subprocess.Popen[bytes] | None = None
         self._began = 0.0
         #: seconds from each PING that was due to its answer
         self.pings: list[float] = []
 
+    def around(self, world: LiveWorld) -> LiveWorld:
+        scenario = load_scenario("mm1")
+        self._control = ControlPlane(world, self._scheduler, scenario, long_lived=True)
+        return world
+
     def tick(self, world: LiveWorld) -> float:
-        due = self._control.turn(world)
+        due = self._control.turn()
         if self._sender is None and len(world.protocol.roster.host_of) == BUILDERS:
             self._delays.found.clear()
             self._began = time.monotonic()
@@ -111,15 +117,14 @@ def show(what: str, delays: Iterable[float]) -> None:
 def measure(jobs: int) -> None:
     pools = [PoolSpec(name="linux", processors=("amd64",), builders=BUILDERS)]
     scheduler = Scheduler(SchedulingRules(), make_estimator("oracle"), pools)
-    delays, control = (
-        Delays(),
-        ControlPlane(scheduler, pools, load_scenario("mm1"), long_lived=True),
-    )
+    delays = Delays()
     with TemporaryDirectory() as folder, choose_server(None) as server:
-        flood = Flood(control, server.url, jobs, delays)
+        flood = Flood(scheduler, server.url, jobs, delays)
         stays = Stays(restore=lambda *_: None, rules="")
         options = LiveOptions(redis_url=server.url, log_folder=Path(folder), hosts=1, stays=stays)
-        watchers = Watchers(observe=lambda *_: None, on_tick=flood.tick, meter=delays)
+        watchers = Watchers(
+            observe=lambda *_: None, on_tick=flood.tick, meter=delays, around=flood.around
+        )
         run_live(scheduler, pools, None, options, watchers)
     show("booked", delays.found)
     show("PING", flood.pings)

@@ -16,11 +16,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 
 from farm.app.api import load_scenario
+from farm.core.commands import Command
 from farm.core.driver import World
+from farm.core.events import Event
 from farm.core.model import Job, Platform
 from farm.core.pools.spec import PoolSpec
 from farm.core.queues.fair_share.keys import path_extractor
@@ -41,7 +43,6 @@ from farm.live.world import LiveWorld
 from farm.metrics.exporter import MetricsServer
 from farm.metrics.farm_metrics import FarmMetrics
 from farm.metrics.series import Series
-from farm.sim.simulation import together
 
 BUILDERS, HOSTS, RATE = 1_000, 2, 50.0
 PLATFORM = Platform("amd64", True)
@@ -101,21 +102,22 @@ def run(rules: SchedulingRules, waiting: int, seconds: float, *, watched: bool) 
     """Run one farm; return the times of its scheduler's thread."""
     pools = [PoolSpec(name="pool", processors=("amd64",), builders=BUILDERS)]
     scheduler = Scheduler(rules, RuntimeDistribution(make_estimator("declared")), pools)
-    control = ControlPlane(scheduler, pools, load_scenario("mm1"), long_lived=True)
+    controls: list[ControlPlane] = []
     metrics = FarmMetrics(scheduler, in_steps=True) if watched else None
     watch = Watch()
 
     def around(world: LiveWorld) -> World:
+        controls.append(ControlPlane(world, scheduler, load_scenario("mm1"), long_lived=True))
         if not watched:
             return world
         forecaster = FormulaForecaster(RULES["launchpad"], "declared")
         made = EstimatingWorld(world, scheduler, [forecaster], add_event=world.add_event)
-        world.background.add(made.step)
+        world.add_step(made.step)
         return made
 
     def up(world: LiveWorld, _: HostProcesses) -> None:
         if metrics is not None:
-            world.background.add(metrics.step)
+            world.add_step(metrics.step)
         threading.Thread(target=times, args=(world,), daemon=True).start()
 
     def times(world: LiveWorld) -> None:
@@ -127,6 +129,11 @@ def run(rules: SchedulingRules, waiting: int, seconds: float, *, watched: bool) 
         watch.counts = False
         world.stop()
         world.stop()
+
+    def observe(event: Event, commands: Sequence[Command]) -> None:
+        controls[0].observe(event, commands)
+        if metrics is not None:
+            metrics.observe(event, commands)
 
     def progress(status: FarmStatus) -> None:
         if metrics is not None:
@@ -144,12 +151,10 @@ def run(rules: SchedulingRules, waiting: int, seconds: float, *, watched: bool) 
             load(waiting, 10 * seconds),
             LiveOptions(hosts=HOSTS),
             Watchers(
-                observe=together(
-                    [control.observe, *([] if metrics is None else [metrics.observe])]
-                ),
+                observe=observe,
                 progress=progress,
                 on_up=up,
-                on_tick=control.turn,
+                on_tick=lambda _: controls[0].turn(),
                 meter=watch,
                 around=around,
             ),

@@ -22,8 +22,7 @@ class EmbeddedProvisioner:
     Builders run on the run's own hosts, whose number grows with that of the builders.
     """
 
-    def __init__(self, control: ControlPlane, algorithms: Mapping[str, AnyAlgorithm]) -> None:
-        self._control = control
+    def __init__(self, algorithms: Mapping[str, AnyAlgorithm]) -> None:
         self._algorithms = dict(algorithms)
         self._keepings = {
             pool: Keeping(next_at=first_plan_at(one)) for pool, one in algorithms.items()
@@ -35,33 +34,31 @@ class EmbeddedProvisioner:
         """Set the hosts of the run."""
         self._hosts = hosts
 
-    def tick(self, world: LiveWorld) -> float:
+    def tick(self, world: LiveWorld, control: ControlPlane) -> float:
         """Let the control plane report, then plan for every pool; return when the next is due."""
         if not self._introduced:
             self._introduced = True
             for pool, algorithm in self._algorithms.items():
-                world.add(Watch(pool, EMBEDDED, closely=algorithm.looks_closely))
-        due = self._control.turn(world)
+                control.add(Watch(pool, EMBEDDED, closely=algorithm.looks_closely))
+        due = control.turn()
         if not self._algorithms:
             return due
         if not world.stopping:
             for pool in self._algorithms:
-                self._look(pool, world)
+                if world.clock.now() >= self._keepings[pool].next_at:
+                    self._look(pool, control)
             if self._hosts is not None:
-                self._hosts.ensure(hosts_needed(world.protocol.builders_to_host))
+                self._hosts.ensure(hosts_needed(control.builders_to_host))
         next_at = min(keeping.next_at for keeping in self._keepings.values())
         return min(due, time.monotonic() + world.clock.real_until(next_at))
 
-    def _look(self, pool: str, world: LiveWorld) -> None:
+    def _look(self, pool: str, control: ControlPlane) -> None:
         keeping, algorithm = self._keepings[pool], self._algorithms[pool]
-        if world.clock.now() < keeping.next_at:
-            return
-        report = self._control.report(pool, world)
-        now = time.monotonic()
+        report, now = control.reports([pool])[pool], time.monotonic()
         keeping, actions = reconcile(keeping, report, None, now, PATIENCE)
         self._keepings[pool], plan = decide(algorithm, keeping, report, now)
         for action in actions:
             if isinstance(action, GiveUpBuilder):
-                world.add(action)
+                control.add(action)
         if plan is not None:
-            world.add(plan)
+            control.add(plan)

@@ -28,7 +28,7 @@ def test_the_garbage_reaches_every_check():
             for entry in inbox.read(0.0):
                 door.protocol.receive([entry], 0.0, 0.0, 0.0)
             redis.delete(keys.stream(stream))
-    assert not door.protocol.out.events
+    assert not door.out.events
     _, counts = door.refusals.take()
     assert sum(counts.values()) == len(messages) * len(STREAMS)
     assert set(counts) == REASONS

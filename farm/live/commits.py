@@ -14,10 +14,11 @@ from farm.core.events import Event
 from farm.core.scheduler import Scheduler
 from farm.live.clock import FarmClock
 from farm.live.options import Stays
+from farm.live.protocol.out import Out
 from farm.live.protocol.protocol import Protocol
 from farm.live.redis.fence import LostWritesError
 from farm.live.redis.keys import Cursor
-from farm.live.redis.trouble import ServerCalls
+from farm.live.redis.trouble import MAX_ABSENCE, ServerCalls, Trouble
 from farm.live.store.batch import MAX_LOG, Batch
 from farm.live.store.saved import Counts, SavedFarm
 from farm.live.store.state_writer import StateWriter
@@ -42,7 +43,10 @@ T = TypeVar("T")
 
 
 class Commits:
-    """Collects what the next commit writes, and writes all anew if the server has lost it."""
+    """Collects what the next commit writes, and writes all anew if the server has lost it.
+
+    ``wait_out``: see ``ServerCalls``.
+    """
 
     def __init__(
         self,
@@ -50,14 +54,22 @@ class Commits:
         inbox: Inbox,
         scheduler: Scheduler,
         protocol: Protocol,
+        out: Out,
         clock: FarmClock,
-        call: ServerCalls,
         meter: Series,
         stays: Stays | None,
+        wait_out: Callable[[float], bool],
     ) -> None:
-        self._store, self._inbox, self._call = store, inbox, call
-        self._scheduler, self._protocol, self._clock = scheduler, protocol, clock
+        self._store, self._fence, self._inbox = store, store.fence, inbox
+        self._scheduler, self._clock = scheduler, clock
+        self._protocol, self._out = protocol, out
         self._meter, self._stays = meter, stays
+        self._call = ServerCalls(
+            # a long-running farm waits, however long it takes to repair its server
+            None if stays else MAX_ABSENCE,
+            wait_out,
+            well_again=lambda: protocol.restart_timeouts(time.monotonic()),
+        )
         self._state_writer = StateWriter(scheduler)
         self._messages = TaskMessages()
         self._batch = Batch()
@@ -76,6 +88,11 @@ class Commits:
         """The number of jobs on builders."""
         return self._state_writer.running
 
+    @property
+    def trouble(self) -> Trouble | None:
+        """What is wrong with the server now, as far as a call has met it."""
+        return self._call.trouble
+
     def read(self, entries: int, now: float) -> None:
         """Note how many messages came, at this real instant."""
         if entries:
@@ -91,30 +108,24 @@ class Commits:
         """Note a command: what it changes, and the message that carries it to a host."""
         self._state_writer.note(command, self._clock.now(), self._batch)
         self._protocol.obey(command, time.monotonic())
-        self._send()
         if isinstance(command, EndJob):
             self.ended[command.outcome] += 1
-
-    def _send(self) -> None:
-        commands, batch = self._protocol.out.to_hosts, self._batch
-        for host, command in commands:
-            if isinstance(command, Reset):  # the host may be gone
-                batch.unknown_hosts.add(host)
-            batch.messages[host].append(self._messages.encode(command, host))
-        commands.clear()
 
     def commit(self) -> None:
         """Write what the last events led to, and send the commands, as one transaction."""
         self._protocol.place()
-        self._send()
+        for host, command in self._out.take_commands():
+            if isinstance(command, Reset):  # the host may be gone
+                self._batch.unknown_hosts.add(host)
+            self._batch.messages[host].append(self._messages.encode(command, host))
         self._state_writer.write(self._batch)
         if self._stays is not None:  # a request for builders may be all that there is to write
             if self._stays.log is not None and (lines := self._stays.log()):
-                self._batch.log = {self._store.fence.commits + 1: lines}
+                self._batch.log = {self._fence.commits + 1: lines}
             self._write_for_successor(self._batch)
-        self._batch.dead_letters, self._batch.refused = self._protocol.out.refusals.take()
+        self._batch.dead_letters, self._batch.refused = self._out.take_refused()
         cursor, began = dict(self._inbox.cursor), time.monotonic()
-        if self._batch.is_empty and not self._store.fence.lost_writes:
+        if self._batch.is_empty and not self._fence.lost_writes:
             # a successor may read heartbeats again
             soon = began < self._committed_at + CURSOR_INTERVAL
             reports = self._cursor["reports"] if soon else cursor["reports"]
@@ -125,7 +136,7 @@ class Commits:
             self._call(lambda: self._store.commit(batch, cursor, self._clock.now()))
         except LostWritesError as lost:
             cursor = self._write_anew(lost, batch, cursor)
-        self._recent.add(self._store.fence.commits, batch, self._store.log_on_disk())
+        self._recent.add(self._fence.commits, batch, self._store.log_on_disk())
         self._cursor, self._committed_at = cursor, began
         self._measure(began)
 
@@ -147,6 +158,11 @@ class Commits:
             self._cursor = self._write_anew(lost, batch, self._cursor)
             return self._call(question)
 
+    def set_aside(self, error: Exception) -> None:
+        """Keep the message that could not be handled, whole, and let no scheduler read it again."""
+        if (letter := self._out.letter_of(error)) is not None:
+            self._call(lambda: self._store.set_aside(letter))
+
     def look_at_keys(self) -> None:
         """Write the farm anew if a successor would miss something; a single run has none."""
         if self._stays is None:
@@ -162,20 +178,21 @@ class Commits:
         self.ended.update(saved.counts.ended)
         self._state_writer.touch_all()
 
-    def _write_for_successor(self, batch: Batch) -> None:
-        """Add what changed of what the next scheduler needs besides jobs and builders."""
-        protocol = self._protocol
-        for name, life in protocol.roster.take_changed().items():
+    def _write_for_successor(self, batch: Batch, *, anew: bool = False) -> None:
+        """Add what changed (``anew``: all) of what the next scheduler needs beside jobs."""
+        known = self._protocol.for_successor(anew=anew)
+        for name, life in known.lives.items():
             if life is None:
                 batch.gone_hosts.append(name)
                 batch.lives.pop(name, None)
             else:
                 batch.lives[name] = life
-        before, self._for_successor = self._for_successor, {
-            "counts": counts_of(self._scheduler, protocol.submissions.accepted, self.ended),
-            "wanted": tuple(protocol.builders.wanted.values()),
-            "requested": tuple(protocol.builders.outside.values()),
-        }  # fmt: skip
+        before = {} if anew else self._for_successor
+        self._for_successor = {
+            "counts": counts_of(self._scheduler, known.accepted, self.ended),
+            "wanted": known.wanted,
+            "requested": known.outside,
+        }
         for name, value in self._for_successor.items():
             if value != before.get(name):
                 setattr(batch, name, value)
@@ -190,9 +207,7 @@ class Commits:
         self._state_writer.write(batch)
         batch.log = self._recent.lines() | batch.log
         if self._stays is not None:
-            self._protocol.roster.forget()
-            self._for_successor = {}
-            self._write_for_successor(batch)
+            self._write_for_successor(batch, anew=True)
         ends, at = self._recent.ends, self._clock.now()
         try:
             again = self._call(lambda: self._store.restore(batch, ends, new, at, lost.keys))

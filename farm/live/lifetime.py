@@ -41,7 +41,7 @@ class Lifetime:
 
     def open(self, at: float) -> None:
         """Open the farm; if it stays up, a separate service sizes its provisioned pools."""
-        self._protocol.out.add(FarmOpened(at, provisioned=self._ends_at is not None))
+        self._protocol.add(FarmOpened(at, provisioned=self._ends_at is not None))
 
     def start(self, hosts: int, now: float) -> None:
         """Open it when this many hosts are up; it is over, once, when it is up.
@@ -60,7 +60,7 @@ class Lifetime:
             return self._is_up(at, now, self._up_by)
         if self._ends_at is None:
             return self.asked > 0
-        done = self._protocol.submissions.ended and not self._scheduler.jobs
+        done = self._protocol.is_load_done and not self._scheduler.jobs
         if (done and (at >= self._ends_at or self._obeyed > 0)) or now >= self._over_at:
             return True
         if self.asked > self._obeyed:
@@ -70,12 +70,12 @@ class Lifetime:
     def _obey(self, at: float, now: float) -> None:
         """Carry out a stop request."""
         self._obeyed += 1
-        self._protocol.submissions.close(at)
+        self._protocol.close(at)
         running_too, states = self._obeyed > 1, self._scheduler.jobs.values()
         if running_too:
             self._over_at = min(self._over_at, now + LAST_CHANCE)
         if jobs := tuple(s.job.id for s in states if running_too or s.slot is None):
-            self._protocol.out.add(CancelRequested(at, jobs=jobs, cause=Cause.STOPPED))
+            self._protocol.add(CancelRequested(at, jobs=jobs, cause=Cause.STOPPED))
 
     def _is_up(self, at: float, now: float, up_by: float) -> bool:
         hosts, awaited = len(self._protocol.known_hosts), self._awaited

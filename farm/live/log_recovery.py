@@ -23,6 +23,7 @@ from farm.core.state.snapshot import builder_record, job_record, trees_of
 from farm.live.commits import counts_of, named
 from farm.live.options import Stays
 from farm.live.protocol.roster import BuilderRequests
+from farm.live.redis.fence import Fence
 from farm.live.redis.keys import Cursor
 from farm.live.redis.trouble import ServerCalls
 from farm.live.store.log_drain import EVENTS, LOCK, OLDER, Position, position_in
@@ -80,14 +81,16 @@ def set_aside(folder: Path, commits: int) -> None:
     )  # fmt: skip
 
 
-def recovered(store: Store, call: ServerCalls, speed: float, stays: Stays) -> Recovery | None:
+def recovered(
+    store: Store, fence: Fence, call: ServerCalls, speed: float, stays: Stays
+) -> Recovery | None:
     """Return the farm as its event log has it; None: the server has all of that, or is to have.
 
     Raises ServerError if the server has lost what cannot be restored.
     """
     if stays.make_scheduler is None or stays.fresh:
         return None
-    folder, commits = stays.log_folder, store.fence.commits
+    folder, commits = stays.log_folder, fence.commits
     if stays.accept_loss:
         set_aside(folder, commits)
     if not (ahead := ahead_of(folder, commits)):

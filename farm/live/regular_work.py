@@ -7,6 +7,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from farm.metrics.series import Series
+
 #: the longest wait for reports in a single run, real seconds
 MAX_WAIT = 0.2
 #: … in a farm that stays up: all that is due earlier, signals too, ends it
@@ -81,9 +83,8 @@ class Background:
 class RegularWork:
     """Calls what is due; instants are real. Used from the scheduler's thread.
 
-    ``tick`` returns when it is due again at the latest. ``show`` is called later than due if there
-    is no time, which ``has_time`` tells, given when reports were last read. ``rests``: nothing but
-    what is due has to end a wait.
+    ``tick`` returns when it is due again at the latest. ``show`` is called later than due if the
+    reports that wait leave no time. ``rests``: nothing but what is due has to end a wait.
     """
 
     def __init__(
@@ -91,11 +92,13 @@ class RegularWork:
         tick: Callable[[], float],
         look: Callable[[], None],
         show: Callable[[], object],
-        has_time: Callable[[float], bool],
+        meter: Series,
         *,
         rests: bool,
     ) -> None:
-        self._tick, self._look, self.show, self._has_time = tick, look, show, has_time
+        self._tick, self._look, self.show, self._meter = tick, look, show, meter
+        self._background = Background()
+        self.add = self._background.add
         self._longest_wait = LONGEST_REST if rests else MAX_WAIT
         self._tick_by = math.inf
         self._next_status = self._next_tick = self._next_look = 0.0
@@ -108,13 +111,16 @@ class RegularWork:
         """Have the next tick as soon as the last one is ``TICK_INTERVAL`` ago."""
         self.tick_by(self._next_tick)
 
-    def do(self, now: float) -> None:
-        """Do what is due; raises what the callbacks raise."""
+    def do(self, now: float) -> float | None:
+        """Do what is due, and some steps of background work; raises what the callbacks raise.
+
+        ``now``: when reports were last seen to. Returns as ``Background.turn`` does.
+        """
         if now >= min(self._next_tick, self._tick_by):
             self._next_tick, self._tick_by = now + TICK_INTERVAL, math.inf
             self.tick_by(self._tick())
         late_by = now - self._next_status
-        shows = late_by >= STATUS_INTERVAL or (late_by >= 0 and self._has_time(now))
+        shows = late_by >= STATUS_INTERVAL or (late_by >= 0 and self._background.has_time(now))
         # a farm at rest wakes once for both
         if now >= self._next_look - (STATUS_INTERVAL if shows else 0.0):
             self._next_look = now + LOOK_INTERVAL
@@ -122,14 +128,17 @@ class RegularWork:
         if shows:
             self._next_status = now + STATUS_INTERVAL
             self.show()
+        pause = self._background.turn(now)
+        self._meter.observe("farm_scheduler_aside_seconds", time.monotonic() - now)
+        return pause
 
-    def longest_wait(self, now: float, pause: float | None, silence_at: float) -> float:
+    def longest_wait(self, now: float, pause: float | None, due: float) -> float:
         """Return for how long reports may be waited for, real seconds.
 
         Args:
             pause: until background work continues; None: there is none.
-            silence_at: when a host will have been silent for too long.
+            due: when something else is to be done.
         """
-        due = min(self._next_look, self._tick_by, silence_at)
+        due = min(self._next_look, self._tick_by, due)
         longest = self._longest_wait if pause is None else min(pause, self._longest_wait)
         return max(LEAST_WAIT, min(longest, due - now))

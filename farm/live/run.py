@@ -8,7 +8,7 @@ import math
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -113,14 +113,14 @@ class Watchers(msgspec.Struct, frozen=True, kw_only=True):
     #: given the status a few times per second
     progress: Callable[[FarmStatus], None] | None = None
     #: called when the farm has started, before the first job (chaos, displays)
-    on_up: Callable[[LiveWorld, HostProcesses], None] | None = None
+    on_up: Callable[[LiveWorld, HostProcesses], None] = lambda *_: None
     #: called between batches of events, some times per second (a provisioner's turn); returns when
     #: it is to be called again at the latest (real)
     on_tick: Callable[[LiveWorld], float] = lambda _: math.inf
     #: receives the durations of the scheduler's work
     meter: Series | None = None
-    #: puts something before the world (estimates of its submissions)
-    around: Callable[[LiveWorld], World] | None = None
+    #: given the world before it begins; may put something before it (estimates of submissions)
+    around: Callable[[LiveWorld], World] = lambda world: world
 
 
 class LiveRun(msgspec.Struct, frozen=True):
@@ -182,7 +182,8 @@ class _Farm:
         stack.enter_context(self._signals.caught())
         self._client = self._connect("farm-scheduler")
         self._lease = Lease(self._connect("farm-lease"), self._keys)
-        self._store = Store(self._client, self._keys, self._take_charge())
+        self._fence = self._take_charge()
+        self._store = Store(self._client, self._keys, self._fence)
         #: of jobs that ended, if the server has lost that
         self._ends: Sequence[EndJob] = ()
         self._saved = self._open_store()
@@ -203,6 +204,7 @@ class _Farm:
             progress=watchers.progress,
             meter=watchers.meter,
         )
+        self._driven = watchers.around(self._world)
         self._signals.reach(self._world.stop)
 
     def run(self, batches: Batches | None) -> LiveRun:
@@ -224,16 +226,13 @@ class _Farm:
         else:
             self._go_on()
         self._stack.enter_context(rare_collections())
-        if self._watchers.on_up is not None:
-            self._watchers.on_up(self._world, self._hosts)
+        self._watchers.on_up(self._world, self._hosts)
         if self._options.stays is None:
             self._clock.start()
         began = time.monotonic()
         if batches is not None:
             self._load = self._start_load(batches)
-        around = self._watchers.around
-        world: World = self._world if around is None else around(self._world)
-        drive(self._scheduler, world, self._watchers.observe)
+        drive(self._scheduler, self._driven, self._watchers.observe)
         self._watchers.on_tick(self._world)  # the end may have come between two turns
         status = self._world.status()
         if self._watchers.progress is not None:
@@ -256,13 +255,11 @@ class _Farm:
     def _go_on(self) -> None:
         """Continue where an earlier scheduler stopped, if there was one; hosts join later."""
         self._clock.start(self._saved.now if self._saved else 0.0)
-        if self._saved is not None:
-            self._world.go_on(self._saved, self._ends)
-        self._world.open()
+        self._world.go_on(self._saved, self._ends)
 
-    def _tick(self) -> float:
+    def _tick(self, known_hosts: Collection[str]) -> float:
         self._lease.check()
-        self._hosts.check(self._world.protocol.known_hosts)
+        self._hosts.check(known_hosts)
         if self._load is not None:
             self._load.check(stop=self._world.stopping)
         return self._watchers.on_tick(self._world)
@@ -288,7 +285,7 @@ class _Farm:
                 self._stack.callback(_clear_quietly, self._store)
             return None
         speed = self._options.speed
-        if (found := recovered(self._store, call, speed, stays)) is not None:
+        if (found := recovered(self._store, self._fence, call, speed, stays)) is not None:
             self._ends = found.ends
         saved = found.farm if found else None if stays.fresh else call(self._store.saved)
         if saved is None:
@@ -301,13 +298,12 @@ class _Farm:
         if stays.log is not None:
             stays.make_log_folder(saved is None)
             drain = self._stack.enter_context(LogDrain(self._url, self._keys, stays.log_folder))
-            self._store.on_log = drain.wake
-            self._store.log_on_disk = lambda: drain.commits
+            self._store.keep_log(drain)
         if saved is not None:
             stays.restore(snapshot_of_saved(saved), saved.rules != stays.rules, saved.learned)
         call(lambda: self._store.take_over(stays.rules))
         if found is not None:
-            self._store.fence.commits = found.commits  # the first commit finds out, and restores
+            self._fence.expect(found.commits)
         return saved
 
     def _start_hosts(self) -> HostProcesses:

@@ -116,7 +116,6 @@ class VirtualFarm:
         answers: list[Answer] = []
         questions = Questions(
             self.scheduler,
-            self.scheduler.keeper.specs,
             lambda: self.at,
             lambda _, answer: answers.append(answer),
             self._progress,

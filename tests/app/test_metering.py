@@ -18,7 +18,7 @@ def test_no_thread_is_left_that_asks_the_server():
     """A notebook runs many farms: each would leave a thread that asks a server that is gone."""
     scheduler = Scheduler(SchedulingRules(), make_estimator("oracle"))
     metering = Metering(scheduler, (), 1.0, MetricsPlace(port=0))
-    world = SimpleNamespace(trouble=None, background=Background())
+    world = SimpleNamespace(trouble=None, add_step=Background().add)
     hosts = SimpleNamespace(settings=LiveSettings(redis_url="redis://127.0.0.1:1/0"))
     before = set(threading.enumerate())
     with metering:

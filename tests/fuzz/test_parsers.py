@@ -109,7 +109,7 @@ class Doors:
         envelope = msgspec.structs.replace(envelope, seq=self.seq)
         door.protocol.receive([Entry(stream, "1-1", envelope, data)], inf, door.at, door.at)
         door.settle()
-        door.protocol.out.events.clear()
+        door.out.events.clear()
         door.hosts.compare({}, door.at)
 
 

@@ -94,7 +94,7 @@ class Farm:
         builders: int = 8,
         url: str | None = None,
         on_event: Callable[[Event], None] | None = None,
-        on_up=None,
+        on_up=lambda *_: None,
         pool: dict[str, object] | None = None,
         **options: Any,
     ) -> LiveRun:

@@ -191,7 +191,7 @@ def test_lines_of_lost_commits_are_added_again(server, client, keys: Keys, tmp_p
         if number == 3:  # all is lost, but two commits are on disk
             with LogDrain(server.url, keys, tmp_path) as drain:
                 until(lambda: not client.xlen(keys.log), "the log")
-            leader.world._store.log_on_disk = lambda: drain.commits
+            leader.world._store.keep_log(drain)
         if number == 5:  # and all since
             client.delete(*client.keys(f"{keys.prefix}*"))
         leader.world.commits.commit()

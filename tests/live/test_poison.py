@@ -136,13 +136,17 @@ class StayingFarm:
     ) -> None:
         scheduler = Flawed(SchedulingRules(), make_estimator("oracle"), POOLS)
         deadline = time.monotonic() + 60
-        control = ControlPlane(scheduler, POOLS, load_scenario("mm1"), long_lived=True)
+        controls: list[ControlPlane] = []
 
         def go_on(snapshot: Any, anew: bool, _: object) -> None:
             restore(scheduler, snapshot, rekey=anew)
 
+        def around(world: LiveWorld) -> LiveWorld:
+            controls.append(ControlPlane(world, scheduler, load_scenario("mm1"), long_lived=True))
+            return world
+
         def tick(world: LiveWorld) -> float:
-            due = control.turn(world)
+            due = controls[0].turn()
             late = time.monotonic() > deadline
             if (over(world) or late) and not world.stopping:
                 world.stop()
@@ -156,6 +160,7 @@ class StayingFarm:
             observe=lambda event, commands: self.story.append((event, list(commands))),
             on_up=lambda *_: first(),
             on_tick=tick,
+            around=around,
         )
         run_live(scheduler, POOLS, None, settings, watchers)
 

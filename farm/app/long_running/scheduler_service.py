@@ -71,7 +71,7 @@ def serve(
     def go_on(snapshot: FarmSnapshot, rekey: bool, learned: Learned) -> None:
         _learn_again(farm.scheduler.estimator, learned.statistics)
         restore(farm.scheduler, snapshot, rekey=rekey)
-        farm.control.go_on(learned)
+        farm.learned = learned
 
     def up(world: LiveWorld, _: HostProcesses) -> None:
         farm.metering.adopt(world)
@@ -100,7 +100,9 @@ def serve(
         redis_url=redis, prefix=prefix, hosts=hosts, stays=stays, incarnation=settings.incarnation
     )
     observers = () if lines is None else (lines,)
-    ended = farm.play(None, options, observers=observers, on_up=up, on_tick=farm.control.turn)
+    ended = farm.play(
+        None, options, observers=observers, on_up=up, on_tick=lambda _: farm.control.turn()
+    )
     status = ended.status
     log.info("stopped: %d waiting and %d running jobs stay", status.waiting, status.running)
 

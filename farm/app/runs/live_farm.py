@@ -11,13 +11,16 @@ from farm.app.runs.estimates import Estimating
 from farm.app.runs.metrics import Metering
 from farm.app.runs.own_parts import NONE, OwnParts
 from farm.assembly import pool_specs
+from farm.core.commands import Command
 from farm.core.driver import Observer, World
+from farm.core.events import Event
 from farm.forecasts.dispatch.at_submission import EstimatingWorld
 from farm.live.hosts.host_processes import HostProcesses
 from farm.live.operating.control_plane import ControlPlane
 from farm.live.options import LiveOptions
 from farm.live.protocol.failure_detection import Patience
 from farm.live.run import Batches, LiveRun, Watchers, run_live
+from farm.live.store.saved import Learned
 from farm.live.wire.pool_report import FarmStatus
 from farm.live.world import LiveWorld
 from farm.metrics.exporter import MetricsPlace
@@ -57,16 +60,11 @@ class LiveFarm:
         self.estimating = Estimating(scenario, own, live=True)
         self.scheduler = self.estimating.scheduler(explain_last=EXPLAINED)
         self.pools = pool_specs(scenario)
-        services = self.estimating.services
-        self.control = ControlPlane(
-            self.scheduler,
-            self.pools,
-            scenario,
-            long_lived=long_lived,
-            keep_ended=keep_ended,
-            rollouts=services[0] if services else None,
-            calibrations=self.estimating.calibrations,
-        )
+        self._long_lived, self._keep_ended = long_lived, keep_ended
+        #: by an earlier scheduler
+        self.learned: Learned | None = None
+        #: of the farm that is played
+        self.control: ControlPlane
         self.metering = Metering(
             self.scheduler, self.pools, scenario.live.speed, metrics, stays=long_lived
         )
@@ -109,7 +107,7 @@ class LiveFarm:
             if self.metering.url is not None:
                 log.info("metrics at %s", self.metering.url)
             watchers = Watchers(
-                observe=together([*observers, self.control.observe, *self.metering.observers]),
+                observe=together([*observers, self._observe, *self.metering.observers]),
                 progress=self.metering.progress(show),
                 on_up=up,
                 on_tick=on_tick,
@@ -118,11 +116,25 @@ class LiveFarm:
             )
             return run_live(self.scheduler, self.pools, load, options, watchers)
 
+    def _observe(self, event: Event, commands: Sequence[Command]) -> None:
+        self.control.observe(event, commands)
+
     def _around(self, world: LiveWorld) -> World:
-        """Let submissions be followed by estimates when there is time."""
-        for service in self.estimating.services:
+        """Give the farm its control plane; let estimates follow submissions when there is time."""
+        services = self.estimating.services
+        self.control = ControlPlane(
+            world,
+            self.scheduler,
+            self.scenario,
+            long_lived=self._long_lived,
+            keep_ended=self._keep_ended,
+            rollouts=services[0] if services else None,
+            calibrations=self.estimating.calibrations,
+            learned=self.learned,
+        )
+        for service in services:
             service.meet(self.scheduler, world.clock.now, world.wake)
         estimated = self.estimating.around(world, self.scheduler, world.add_event)
         if isinstance(estimated, EstimatingWorld):
-            world.background.add(estimated.step)
+            world.add_step(estimated.step)
         return estimated

@@ -63,7 +63,7 @@ def live_run(
     workload = own.load(scenario)
     load = takewhile(lambda job: (job.arrived_at or 0.0) < load_ends_at, workload.jobs)
     algorithms = algorithms_of(scenario, own.algorithms)
-    provisioner = EmbeddedProvisioner(farm.control, algorithms)
+    provisioner = EmbeddedProvisioner(algorithms)
     options = farm.options(
         redis_url=redis,
         prefix=from_environment().prefix,
@@ -75,7 +75,7 @@ def live_run(
     with RunRecorder(scenario, "live", out, workload, keep_events=keep_events) as recorder:
 
         def tick(world: LiveWorld) -> float:
-            due = provisioner.tick(world)
+            due = provisioner.tick(world, farm.control)
             recorder.flush()
             return due
 

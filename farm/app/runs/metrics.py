@@ -63,7 +63,7 @@ class Metering:
         """Have an eye on the Redis server that the farm, now up, is on."""
         settings = hosts.settings
         if self.metrics is not None:
-            world.background.add(self.metrics.step)
+            world.add_step(self.metrics.step)
         if self.metrics is not None and settings.redis_url is not None:
             url, prefix = settings.redis_url, settings.prefix
             watch = ServerWatch(url, prefix, met=lambda: world.trouble)

@@ -34,7 +34,7 @@ class Reorderer:
         self._alarms = alarms
         #: jobs that are still to get new keys, in order of submission
         self._left: deque[JobState] = deque()
-        #: live jobs whose keys a reordering changed, by id, until their reader clears it
+        #: see ``take_rekeyed``
         self.rekeyed: set[str] = set()
 
     def change_priority(self, event: events.PriorityChanged) -> None:
@@ -102,6 +102,11 @@ class Reorderer:
             self._alarms.ask(at)
         else:
             self._dispatcher.look_again(at)
+
+    def take_rekeyed(self) -> set[str]:
+        """Return the live jobs whose keys a reordering has changed since the last time, by id."""
+        rekeyed, self.rekeyed = self.rekeyed, set()
+        return rekeyed
 
     def finish(self, at: float) -> None:
         """Take all steps that are left, as a scheduler does that is restored between two."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Protocol
 
 import msgspec
 
 from farm.core.model import Job
-from farm.core.pools.spec import PoolSpec
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.scheduler import Scheduler
 from farm.core.state.working_state import JobState
@@ -60,7 +59,6 @@ class Questions:
     def __init__(
         self,
         scheduler: Scheduler,
-        pools: Mapping[str, PoolSpec],
         clock: Callable[[], float],
         reply: Callable[[Ask, Answer], None],
         progress: ProgressOf = lambda _: None,
@@ -68,7 +66,6 @@ class Questions:
         lately: Callable[[str], Lately | None] = lambda _: None,
     ) -> None:
         self._scheduler = scheduler
-        self._pools = pools
         self._clock = clock
         self._reply = reply
         self._progress = progress
@@ -108,7 +105,7 @@ class Questions:
         decision = scheduler.dispatcher.decisions.get(question.job)
         if state is None:
             return Answer(at=at, decision=decision)
-        found, has_pool = _known_at_once(state, scheduler, self._pools)
+        found, has_pool = _known_at_once(state, scheduler)
         executing = state.leader or state
         more: dict[str, object] = {}
         if executing.slot is None:
@@ -159,10 +156,9 @@ class Questions:
         }
 
 
-def _known_at_once(
-    state: JobState, scheduler: Scheduler, pools: Mapping[str, PoolSpec]
-) -> tuple[Waiting, bool]:
+def _known_at_once(state: JobState, scheduler: Scheduler) -> tuple[Waiting, bool]:
     """Return what needs no look at other jobs, and whether a pool has builders for the job."""
+    pools = scheduler.keeper.specs
     able = [b for b in scheduler.builders.values() if b.builder.can_run(state.job.platform)]
     named = [n for n, p in pools.items() if p.builder(1, 0).can_run(state.job.platform)]
     found = Waiting(

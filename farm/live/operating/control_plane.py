@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 
 from msgspec.structs import replace
 
@@ -17,17 +16,14 @@ from farm.core import events
 from farm.core.commands import Command, EndJob, RequestBuilder
 from farm.core.events import Event, PoolSize
 from farm.core.pools.observer import PoolObserver
-from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import count_builders, snapshot_of, trees_of
 from farm.forecasts.dispatch.calibration import Calibration
 from farm.forecasts.dispatch.lately import RecentErrors
 from farm.forecasts.dispatch.recent_arrivals import MOST_JOBS, ArrivalMemory
-from farm.forecasts.runtime.interface import Progress
 from farm.live.operating.answering import Questions, Rollouts
 from farm.live.operating.answers import BUSY, FarmImage, as_chosen
 from farm.live.operating.images import Images
-from farm.live.protocol.protocol import Protocol
 from farm.live.store.saved import Learned
 from farm.live.wire import messages as wire
 from farm.live.wire.pool_report import FarmStatus, LostBuilder, PoolReport
@@ -52,79 +48,53 @@ SAVING_INTERVAL = 2.0
 CHANGES = (events.DrainRequested, events.UndrainRequested, events.SchedulingChanged)
 
 
-def pool_reports(
-    scheduler: Scheduler, farm: LiveWorld, pools: Iterable[str]
-) -> dict[str, PoolReport]:
-    """Return how these pools stand now, by name."""
-    joined = defaultdict[str, list[str]](list)
-    for name, state in scheduler.builders.items():
-        joined[state.builder.pool].append(name)
-    counts = count_builders(scheduler)
-    states = {name: counts.get(name, {"booting": 0}) for name in pools}
-    return {n: _report(n, scheduler, farm, states[n], joined[n]) for n in states}
-
-
-def _report(
-    name: str, scheduler: Scheduler, farm: LiveWorld, states: dict[str, int], joined: Sequence[str]
-) -> PoolReport:
-    spec, protocol, clock = scheduler.keeper.specs[name], farm.protocol, farm.clock
-    watch, plan = protocol.plans.watches.get(name), protocol.plans.plans.get(name)
-    closely = watch is not None and watch.closely
-    return PoolReport(
-        snapshot=PoolObserver(scheduler, spec, closely=closely).look(clock.now()),
-        watcher=watch.token if watch else "",
-        heard=plan.serial if plan else 0,
-        requested={n: r.at for n, r in scheduler.pool(name).requested.items()},
-        joined=tuple(joined),
-        elsewhere=protocol.elsewhere(name),
-        states=states,
-        closely=closely,
-        outside=watch is not None and watch.outside,
-        provisioned=spec.provisioned,
-        processors=spec.processors,
-        virtualized=spec.virtualized,
-        boot_time=spec.boot_time,
-        speed=clock.speed,
-        least=spec.builders,
-        most=spec.max,
-        chosen=scheduler.rules.choices.pools.get(name, PoolSize()),
-        unplaced=sum(play.builder.pool == name for play in protocol.builders.wanted.values()),
-        desired=plan.desired if plan else (None if spec.provisioned else spec.builders),
-        why=readable(plan.why) if plan else "",
-    )
-
-
 class ControlPlane:
     """Publishes the farm's state and answers questions. Used from the scheduler's thread.
 
     Args:
+        farm: whose scheduler this is.
         scenario: what the farm was made from: published, and a part of its images.
         long_lived: operators submit jobs: an id can be used only once, and ``keep_ended`` jobs that
             have ended are kept.
         rollouts: answer when a job will start; None: the formula does.
         calibrations: of these estimates, by the source of their run times.
+        learned: what an earlier scheduler, which has been restored, knew of the past.
     """
 
     def __init__(
         self,
+        farm: LiveWorld,
         scheduler: Scheduler,
-        pools: Sequence[PoolSpec],
         scenario: Scenario,
         *,
         long_lived: bool = False,
         keep_ended: int = 100_000,
         rollouts: Rollouts | None = None,
         calibrations: Mapping[str, Calibration] | None = None,
+        learned: Learned | None = None,
     ) -> None:
-        self._scheduler = scheduler
-        self._pools = {pool.name: pool for pool in pools}
+        self._farm, self._scheduler, self._scenario = farm, scheduler, scenario
+        self._protocol, self._clock, self._notices = farm.protocol, farm.clock, farm.notices
+        self._out = farm.out
         self._long_lived = long_lived
         self._keep_ended = keep_ended
-        self._rollouts, self._calibrations = rollouts, calibrations or {}
+        self._calibrations = calibrations or {}
         self._lately = RecentErrors(self._waits)
+        if learned is not None:
+            self._lately.memory = learned.lately
+            for name in self._calibrations.keys() & learned.calibrations.keys():
+                self._calibrations[name].load(learned.calibrations[name])
         self._arrivals = ArrivalMemory(MOST_JOBS)
-        self._scenario = scenario
         self._images = Images()
+        self._questions = Questions(
+            scheduler,
+            self._clock.now,
+            lambda asked, found: self._notices.reply(found, asked.reply_to),
+            self._protocol.progress_of,
+            rollouts,
+            self._lately.of,
+        )
+        farm.add_step(self._questions.step)
         self._next_saving = 0.0
         self._next_report = 0.0
         #: before this (real) no report is made, as one costs much
@@ -136,13 +106,14 @@ class ControlPlane:
         self._is_news = True
         self._is_unsaved = True
         #: changes of hosts and plans that are in the last report, and of plans alone
-        self._changes = self._plans = 0
+        self._changes, self._plans = (0, 0), 0
         #: more ended jobs than are kept were left by the last step
         self._is_surplus = False
-        self._questions: Questions | None = None
         self._ended_at: deque[float] = deque()
         #: of the builders that are present or requested
-        self._pool_of: dict[str, str] = {}
+        self._pool_of = {name: s.builder.pool for name, s in scheduler.builders.items()}
+        for pool in scheduler.pools.values():
+            self._pool_of.update(dict.fromkeys(pool.requested, pool.name))
         self._lost: deque[tuple[float, LostBuilder]] = deque(maxlen=LOST_SHOWN)
 
     def observe(self, event: Event, commands: Sequence[Command]) -> None:
@@ -165,103 +136,114 @@ class ControlPlane:
             elif isinstance(command, RequestBuilder):
                 self._pool_of[command.builder.id] = command.builder.pool
 
-    def go_on(self, learned: Learned) -> None:
-        """Know the builders of an earlier scheduler, which has been restored, and its errors."""
-        self._lately.memory = learned.lately
-        for name, platforms in learned.calibrations.items():
-            if name in self._calibrations:
-                self._calibrations[name].load(platforms)
-        self._pool_of = {name: s.builder.pool for name, s in self._scheduler.builders.items()}
-        for pool in self._scheduler.pools.values():
-            self._pool_of.update(dict.fromkeys(pool.requested, pool.name))
+    # --- for a provisioner ------------------------------------------------------------------
 
-    def turn(self, farm: LiveWorld) -> float:
+    def add(self, message: wire.PlannerReport | wire.Ask) -> None:
+        """Take a plan, or a question, as if it had come over the wire."""
+        self._protocol.take(message, self._clock.now())
+
+    @property
+    def builders_to_host(self) -> int:
+        """How many builders hosts play, or are to play."""
+        return self._protocol.builders_to_host
+
+    def reports(self, pools: Iterable[str]) -> dict[str, PoolReport]:
+        """Return how these pools stand now, by name."""
+        joined = defaultdict[str, list[str]](list)
+        for name, state in self._scheduler.builders.items():
+            joined[state.builder.pool].append(name)
+        counts = count_builders(self._scheduler)
+        states = {name: counts.get(name, {"booting": 0}) for name in pools}
+        return {name: self._report_on(name, states[name], joined[name]) for name in states}
+
+    def _report_on(self, name: str, states: dict[str, int], joined: Sequence[str]) -> PoolReport:
+        scheduler, spec = self._scheduler, self._scheduler.keeper.specs[name]
+        watch, plan, unplaced, elsewhere = self._protocol.standing(name)
+        closely = watch is not None and watch.closely
+        return PoolReport(
+            snapshot=PoolObserver(scheduler, spec, closely=closely).look(self._clock.now()),
+            watcher=watch.token if watch else "",
+            heard=plan.serial if plan else 0,
+            requested={n: r.at for n, r in scheduler.pool(name).requested.items()},
+            joined=tuple(joined),
+            elsewhere=elsewhere,
+            states=states,
+            closely=closely,
+            outside=watch is not None and watch.outside,
+            provisioned=spec.provisioned,
+            processors=spec.processors,
+            virtualized=spec.virtualized,
+            boot_time=spec.boot_time,
+            speed=self._clock.speed,
+            least=spec.builders,
+            most=spec.max,
+            chosen=scheduler.rules.choices.pools.get(name, PoolSize()),
+            unplaced=unplaced,
+            desired=plan.desired if plan else (None if spec.provisioned else spec.builders),
+            why=readable(plan.why) if plan else "",
+        )
+
+    # --- turns ------------------------------------------------------------------------------
+
+    def turn(self) -> float:
         """Answer and report, between batches of events; return when the next turn is due (real)."""
         now = time.monotonic()
         if self._long_lived:
-            self._keep_learned(farm, now)
-        if farm.protocol.plans.changes != self._plans:
+            self._keep_learned(now)
+        _, plans = self._protocol.changes
+        if plans != self._plans:
             # their events have been handled: an earlier report would have a provisioner plan twice
-            self._plans, self._next_report = farm.protocol.plans.changes, 0.0
-        if now >= self._report_due(farm):
+            self._plans, self._next_report = plans, 0.0
+        if now >= self._report_due():
             began = time.thread_time()  # a machine that keeps us waiting is no cost of the report
-            self._report(farm, now)
+            self._report(now)
             cost = min(SHARE * (time.thread_time() - began), MAX_REPORT_INTERVAL)
             self._not_before = now + cost
             self._next_report = now + max(REPORT_INTERVAL, cost)
-        return min(self._answer(farm), self._report_due(farm))
+        return min(self._answer(), self._report_due())
 
-    def _report_due(self, farm: LiveWorld) -> float:
+    def _report_due(self) -> float:
         """Return when the next report is to be made (real)."""
-        is_news = self._is_news or farm.protocol.changes != self._changes
+        is_news = self._is_news or self._protocol.changes != self._changes
         due = self._next_report if is_news else self._reported_at + REST_INTERVAL
-        plans_at = farm.protocol.plans.next_at(self._reported_farm_at)
-        needed = time.monotonic() + farm.clock.real_until(plans_at)
+        plans_at = self._protocol.next_plan_at(self._reported_farm_at)
+        needed = time.monotonic() + self._clock.real_until(plans_at)
         return min(due, max(needed, self._not_before))
 
-    def _answer(self, farm: LiveWorld) -> float:
+    def _answer(self) -> float:
         """Answer what was asked, jobs in steps; return when an image may be ready (real)."""
-        asked = farm.protocol.out.asked[:MAX_ANSWERS]
-        farm.protocol.out.asked.clear()
-        due = self._images.turn(
-            [question.reply_to for question in asked if question.about == "farm"],
-            len(self._scheduler.jobs),
-            partial(self._image_of, farm),
-            farm.notices,
-        )
-        refused = [
-            question.reply_to
-            for question in asked
-            if question.about != "farm" and not self._ask(question, farm)
-        ]
-        if refused:
-            farm.notices.reply(BUSY, *refused)
+        asked = self._out.take_asked()[:MAX_ANSWERS]
+        images = [question.reply_to for question in asked if question.about == "farm"]
+        due = self._images.turn(images, len(self._scheduler.jobs), self._image, self._notices)
+        others = (question for question in asked if question.about != "farm")
+        if refused := [one.reply_to for one in others if not self._questions.ask(one)]:
+            self._notices.reply(BUSY, *refused)
         return due
-
-    def _ask(self, question: wire.Ask, farm: LiveWorld) -> bool:
-        if self._questions is None:
-            self._questions = Questions(
-                self._scheduler,
-                self._pools,
-                farm.clock.now,
-                lambda asked, found: farm.notices.reply(found, asked.reply_to),
-                farm.protocol.progress_of,
-                self._rollouts,
-                self._lately.of,
-            )
-            farm.background.add(self._questions.step)
-        return self._questions.ask(question)
 
     def _waits(self, job: str) -> bool:
         state = self._scheduler.jobs.get(job)
         return state is not None and state.slot is None
 
-    def _image_of(self, farm: LiveWorld) -> FarmImage:
+    def _image(self) -> FarmImage:
         choices = self._scheduler.rules.choices
-        snapshot = snapshot_of(self._scheduler, farm.clock.now())
+        snapshot = snapshot_of(self._scheduler, self._clock.now())
         return FarmImage(
             # sizes are the scenario's then: a what-if may change them
             snapshot=replace(snapshot, choices=replace(choices, pools={})),
             scenario=as_chosen(self._scenario, choices),
             statistics=self._statistics(),
-            progress=self._progress(farm.protocol),
+            progress=self._protocol.progress(self._scheduler.jobs),
             lost=self._lost_lately(time.monotonic()),
             recent=self._arrivals.recent(snapshot.at),
         )
-
-    def _progress(self, protocol: Protocol) -> dict[str, Progress]:
-        """Return what running attempts reported last, by job."""
-        states = map(self._scheduler.jobs.get, protocol.roster.jobs())
-        found = ((state.job.id, protocol.progress_of(state)) for state in states if state)
-        return {job: progress for job, progress in found if progress is not None}
 
     def _statistics(self) -> dict[str, object] | None:
         estimator: object = self._scheduler.estimator
         return estimator.dump() if hasattr(estimator, "dump") else None
 
-    def _keep_learned(self, farm: LiveWorld, now: float) -> None:
+    def _keep_learned(self, now: float) -> None:
         """Save what was learned occasionally (at most a 20th of the time), and at the end."""
-        if not self._is_unsaved or (now < self._next_saving and not farm.stopping):
+        if not self._is_unsaved or (now < self._next_saving and not self._farm.stopping):
             return
         self._is_unsaved = False
         learned = Learned(
@@ -270,36 +252,29 @@ class ControlPlane:
             calibrations={name: one.platforms for name, one in self._calibrations.items()},
             lately=self._lately.memory,
         )
-        farm.notices.keep_learned(learned)
+        self._notices.keep_learned(learned)
         self._next_saving = now + max(SAVING_INTERVAL, SHARE * (time.monotonic() - now))
 
-    def report(self, pool: str, farm: LiveWorld) -> PoolReport:
-        """Return the report on a pool for the embedded provisioner."""
-        return pool_reports(self._scheduler, farm, [pool])[pool]
-
-    # --- reports ----------------------------------------------------------------------------
-
-    def _report(self, farm: LiveWorld, now: float) -> None:
+    def _report(self, now: float) -> None:
         was_news, self._is_news = self._is_news, False
-        self._reported_at, self._reported_farm_at = now, farm.clock.now()
-        self._changes = farm.protocol.changes
-        pools = pool_reports(self._scheduler, farm, self._pools)
-        hosts = farm.protocol.host_records()
-        farm.notices.publish(pools, hosts, self._status(farm, now))
+        self._reported_at, self._reported_farm_at = now, self._clock.now()
+        self._changes = self._protocol.changes
+        pools, hosts = self.reports(self._scheduler.keeper.specs), self._protocol.host_records()
+        self._notices.publish(pools, hosts, self._status(now))
         if self._long_lived and (was_news or self._is_surplus):
-            self._is_surplus = farm.notices.forget_ended(self._keep_ended)
+            self._is_surplus = self._notices.forget_ended(self._keep_ended)
 
     def _lost_lately(self, now: float) -> tuple[LostBuilder, ...]:
         return tuple(builder for at, builder in self._lost if at > now - LOST_TIME)
 
-    def _status(self, farm: LiveWorld, now: float) -> FarmStatus:
+    def _status(self, now: float) -> FarmStatus:
         while self._ended_at and self._ended_at[0] < now - MINUTE:
             self._ended_at.popleft()
-        status, lost = farm.status(), self._lost_lately(now)
+        status, lost = self._farm.status(), self._lost_lately(now)
         return replace(
             status,
             builders=status.builders | ({"lost": len(lost)} if lost else {}),
-            written_at=farm.server_time(),
+            written_at=self._notices.server_time(),
             ended_last_minute=len(self._ended_at),
             lost=lost,
             max_backlog=self._scenario.live.max_backlog,

@@ -190,11 +190,11 @@ class Hosts:
                 self._builders.wanted[builder] = play
         self.place()
 
-    def unsure(self, now: float) -> list[str]:
+    def unsure(self) -> list[str]:
         """Return the hosts that may miss something: how much lies on their lists decides."""
         misses = self._failures.misses_something
         beats = self._beats.items()
-        return [name for name, parts in beats if any(misses(*part, now) for part in parts)]
+        return [name for name, parts in beats if any(misses(*part, self.now) for part in parts)]
 
     def compare(self, queued: Mapping[str, int], at: float) -> None:
         """Compare the last heartbeats with what hosts should hold; ``queued``: on their lists."""

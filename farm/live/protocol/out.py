@@ -1,16 +1,20 @@
-"""What the protocol gives out; its parts share one, which the world empties."""
+"""What the protocol gives out; its parts and the world share one."""
 
 from __future__ import annotations
 
+import traceback
 from collections import deque
 
 import msgspec
 
 from farm.core.events import Event
-from farm.live.wire.dead_letters import SHOWN, Reason
+from farm.live.wire.dead_letters import SHOWN, DeadLetter, Reason
 from farm.live.wire.inbox import Entry
 from farm.live.wire.messages import Ask, HostCommand
 from farm.live.wire.refusals import Refusals
+
+Commands = list[tuple[str, HostCommand]]
+"""Commands with the names of the hosts that they are for, in order."""
 
 
 class Out:
@@ -19,13 +23,17 @@ class Out:
     def __init__(self, refusals: Refusals) -> None:
         #: each with the message that it came from; None: from none
         self.events: deque[tuple[Event, Entry | None]] = deque()
-        #: with the names of the hosts
-        self.to_hosts: list[tuple[str, HostCommand]] = []
-        self.asked: list[Ask] = []
-        self.refusals = refusals
+        self.to_hosts: Commands = []
+        self._asked: list[Ask] = []
+        self._refusals = refusals
         #: the message that is being read, and that of the last event
         self.message: Entry | None = None
-        self.origin: Entry | None = None
+        self._origin: Entry | None = None
+
+    @property
+    def is_news(self) -> bool:
+        """Whether there is something that does not go to hosts only."""
+        return bool(self.events or self._asked)
 
     def add(self, event: Event) -> None:
         """Add an event."""
@@ -33,11 +41,36 @@ class Out:
 
     def next(self) -> Event:
         """Remove the first event and return it."""
-        event, self.origin = self.events.popleft()
+        event, self._origin = self.events.popleft()
         return event
+
+    def ask(self, question: Ask) -> None:
+        """Add a question."""
+        self._asked.append(question)
+
+    def take_asked(self) -> list[Ask]:
+        """Return what was asked since the last time."""
+        asked, self._asked = self._asked, []
+        return asked
+
+    def take_commands(self) -> Commands:
+        """Return the commands since the last time."""
+        commands, self.to_hosts = self.to_hosts, []
+        return commands
 
     def refuse(self, reason: Reason, why: str, what: object = None) -> None:
         """Refuse the message that is being read, or a part of it."""
         text = "" if what is None else msgspec.json.encode(what).decode()[:SHOWN]
         if self.message is not None:
-            self.refusals.add(self.message.refused(reason, why, text))
+            self._refusals.add(self.message.refused(reason, why, text))
+
+    def take_refused(self) -> tuple[list[DeadLetter], dict[Reason, int]]:
+        """Return what was refused since the last time, and how many by reason."""
+        return self._refusals.take()
+
+    def letter_of(self, error: Exception) -> DeadLetter | None:
+        """Return the message that cannot be handled, whole; None: none is to blame."""
+        if (entry := self.message or self._origin) is None:
+            return None
+        why = "".join(traceback.format_exception(error))
+        return entry.refused("error", why[-SHOWN:], entry.data.decode(errors="replace"))

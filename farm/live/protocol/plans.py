@@ -17,8 +17,8 @@ class Plans:
 
     def __init__(self, builders: BuilderRequests, hosts: Hosts, out: Out) -> None:
         self._builders, self._hosts, self._out = builders, hosts, out
-        self.watches: dict[str, Watch] = {}
-        self.plans: dict[str, Plan] = {}
+        self._watches: dict[str, Watch] = {}
+        self._plans: dict[str, Plan] = {}
         #: counts watches and plans
         self.changes = 0
 
@@ -30,21 +30,25 @@ class Plans:
         if report.pool not in self._builders.pools:
             self._out.refuse("out-of-bounds", f"there is no pool {report.pool!r:.100}", report)
             return
-        watch = self.watches.get(report.pool)
+        watch = self._watches.get(report.pool)
         if isinstance(report, Watch):
-            self.watches[report.pool] = report
-            self.plans.pop(report.pool, None)
+            self._watches[report.pool] = report
+            self._plans.pop(report.pool, None)
             self._builders.come_outside(report.pool, outside=report.outside)
         elif watch is None or watch.token != report.token:
             return
         else:
-            self.plans[report.pool] = report
+            self._plans[report.pool] = report
             self._out.add(_planned(report, at, outside=watch.outside))
         self.changes += 1
 
+    def of(self, pool: str) -> tuple[Watch | None, Plan | None]:
+        """Return who watches a pool, and the last plan for it."""
+        return self._watches.get(pool), self._plans.get(pool)
+
     def next_at(self, after: float) -> float:
         """Return the farm time of the next plan of any pool; infinity if none is planned."""
-        intervals = (watch.interval for watch in self.watches.values() if watch.interval)
+        intervals = (watch.interval for watch in self._watches.values() if watch.interval)
         return min((next_multiple(interval, after) for interval in intervals), default=math.inf)
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Collection, Container, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from farm.core.commands import Command, EndJob, RequestBuilder, SetAlarm
-from farm.core.events import AlarmRang, BuilderLost, JobsSubmitted
+from farm.core.events import AlarmRang, BuilderLost, Event, JobsSubmitted
 from farm.core.pools.spec import PoolSpec
 from farm.core.state.working_state import JobState
 from farm.forecasts.runtime.interface import Progress
@@ -20,17 +21,39 @@ from farm.live.protocol.hosts import Hosts
 from farm.live.protocol.out import Out
 from farm.live.protocol.plans import Plans
 from farm.live.protocol.roster import BuilderRequests, Roster
-from farm.live.protocol.submissions import Submissions
-from farm.live.store.saved import SavedFarm
+from farm.live.protocol.submissions import LiveJobs, Submissions
+from farm.live.store.saved import HostLife, SavedFarm
 from farm.live.wire import messages as wire
 from farm.live.wire.inbox import Entry
 from farm.live.wire.pool_report import HostRecord
-from farm.live.wire.refusals import Refusals
 from farm.live.wire.report_checks import flaw_of_message
 
 
+class PoolStanding(NamedTuple):
+    """What the protocol knows of a pool."""
+
+    watch: wire.Watch | None
+    plan: wire.Plan | None
+    #: requested builders that no host plays yet
+    unplaced: int
+    #: builders that need no room on a host that stays
+    elsewhere: int
+
+
+class ForSuccessor(NamedTuple):
+    """What the next scheduler must know beside jobs and builders."""
+
+    #: hosts of which something is new; None: it is gone
+    lives: dict[str, HostLife | None]
+    #: requested builders, waiting for a host with room, or for hosts of their own
+    wanted: tuple[wire.Play, ...]
+    outside: tuple[wire.Play, ...]
+    #: serial of the last job accepted
+    accepted: int
+
+
 class Protocol:
-    """Knows hosts, requested builders, submissions and plans; what comes of it is in ``out``.
+    """Knows hosts, requested builders, submissions and plans; what comes of it goes to ``out``.
 
     ``incarnation`` names the life of a farm whose hosts end with it; ``known`` returns which of
     these jobs were submitted before (None: not checked).
@@ -38,19 +61,20 @@ class Protocol:
 
     def __init__(
         self,
+        out: Out,
         pools: Sequence[PoolSpec],
         speed: float,
         patience: Patience,
         incarnation: str,
-        refusals: Refusals,
         known: Callable[[Sequence[str]], Container[str]] | None = None,
     ) -> None:
-        self.out = Out(refusals)
+        self.out = out
         self.roster = Roster(incarnation)
         self.failures = FailureDetector(self.roster, patience)
         self.builders = BuilderRequests(pools, speed)
         self.hosts = Hosts(self.roster, self.failures, self.builders, self.out)
-        self.submissions = Submissions(pools, self.out, known)
+        self._live = LiveJobs(pools)
+        self.submissions = Submissions(self._live, self.out, known)
         self.plans = Plans(self.builders, self.hosts, self.out)
         #: builders were requested that no host was looked for yet
         self._to_be_placed = False
@@ -60,14 +84,19 @@ class Protocol:
         self._read_at = math.inf
 
     @property
-    def changes(self) -> int:
-        """A count of what changed about hosts and plans."""
-        return self.roster.changes + self.plans.changes
+    def changes(self) -> tuple[int, int]:
+        """Counts of what changed about hosts and about plans."""
+        return self.roster.changes, self.plans.changes
 
     @property
-    def next_alarm(self) -> float | None:
-        """The farm time of the next alarm."""
-        return self._alarms[0] if self._alarms else None
+    def is_load_done(self) -> bool:
+        """Whether nothing more is submitted."""
+        return self.submissions.ended
+
+    @property
+    def next_alarm(self) -> float:
+        """The farm time of the next alarm; infinity if there is none."""
+        return self._alarms[0] if self._alarms else math.inf
 
     @property
     def known_hosts(self) -> Collection[str]:
@@ -81,11 +110,37 @@ class Protocol:
             for host in self.roster.hosts.values()
         }
 
-    def elsewhere(self, pool: str) -> int:
-        """Return how many of the pool's builders need no room on a host that stays."""
+    def standing(self, pool: str) -> PoolStanding:
+        """Return what is known of a pool."""
         hosts = (host.plays for host in self.roster.hosts.values() if host.own or host.leaving)
         there = [*hosts, self.builders.outside]
-        return sum(play.builder.pool == pool for plays in there for play in plays.values())
+        elsewhere = sum(play.builder.pool == pool for plays in there for play in plays.values())
+        return PoolStanding(*self.plans.of(pool), self.builders.unplaced[pool], elsewhere)
+
+    def next_plan_at(self, after: float) -> float:
+        """Return the farm time of the next plan of any pool; infinity if none is planned."""
+        return self.plans.next_at(after)
+
+    def figures(self) -> dict[str, Any]:
+        """Return what it knows of the farm's status."""
+        return {
+            "submitted": self.submissions.accepted,
+            "hosts": len(self.roster.hosts),
+            "worst_delay": self.submissions.worst_delay,
+            "unplaced": self.builders.unplaced,
+        }
+
+    def for_successor(self, *, anew: bool = False) -> ForSuccessor:
+        """Return what the next scheduler must know; ``anew``: of all hosts, not only new things."""
+        lives, builders = self.roster.take_changed(anew=anew), self.builders
+        wanted, outside = tuple(builders.wanted.values()), tuple(builders.outside.values())
+        return ForSuccessor(lives, wanted, outside, self.submissions.accepted)
+
+    def progress(self, jobs: Mapping[str, JobState]) -> dict[str, Progress]:
+        """Return what running attempts reported last, by job."""
+        states = map(jobs.get, self.roster.jobs())
+        found = ((state.job.id, self.progress_of(state)) for state in states if state)
+        return {job: progress for job, progress in found if progress is not None}
 
     def progress_of(self, state: JobState) -> Progress | None:
         """Return the progress of a running attempt that its builder reported last, if any."""
@@ -107,6 +162,10 @@ class Protocol:
         """How many builders hosts play, or are to play."""
         return len(self.roster.host_of) + len(self.builders.wanted)
 
+    def has_room(self, waiting: int, most: int) -> bool:
+        """Whether more jobs are taken: fewer than ``most`` wait, a large one counted as several."""
+        return waiting + self._live.extra < most
+
     def receive(self, entries: Sequence[Entry], within: float, at: float, now: float) -> None:
         """Handle messages that were read at this instant, and were waited for so long.
 
@@ -125,6 +184,14 @@ class Protocol:
                     self.take(report, at)
         self.out.message = None
 
+    def add(self, event: Event) -> None:
+        """Add an event that comes from no message."""
+        self.out.add(event)
+
+    def close(self, at: float) -> None:
+        """Accept no more jobs."""
+        self.submissions.close(at)
+
     def take(self, report: wire.Report, at: float) -> None:
         """Handle what a submitter, an operator or a provisioner says."""
         if (flaw := flaw_of_message(report)) is not None:
@@ -136,7 +203,7 @@ class Protocol:
         elif isinstance(report, wire.PlannerReport):
             self.plans.take(report, at)
         elif isinstance(report, wire.Ask):
-            self.out.asked.append(report)
+            self.out.ask(report)
         elif isinstance(report, wire.Request):
             self.out.add(wire.stamped(report, at))
 
@@ -144,7 +211,7 @@ class Protocol:
         """Carry out what the scheduler commands."""
         self.hosts.now = now
         if isinstance(command, EndJob):
-            self.submissions.live.ended(command.job)
+            self._live.ended(command.job)
         elif isinstance(command, RequestBuilder):
             self.builders.request(command)
             self._to_be_placed = True
@@ -159,8 +226,31 @@ class Protocol:
             self._to_be_placed = False
             self.hosts.place()
 
-    def ring(self, at: float) -> None:
-        """Let the alarms ring that are due."""
+    def unsure(self) -> list[str]:
+        """Return the hosts of which must be known how many messages lie on their lists."""
+        return self.hosts.unsure()
+
+    def next_silence(self) -> float:
+        """Return when the first host has been silent for too long (real)."""
+        return self.failures.next_silence()
+
+    def silent(self, since: float) -> bool:
+        """Whether a host had been silent for too long at that instant (real)."""
+        return bool(self.failures.silent(since))
+
+    def restart_timeouts(self, now: float) -> None:
+        """Let no time count in which no host could be heard."""
+        self.failures.restart_timeouts(now)
+
+    def settle(self, queued: Mapping[str, int], since: float, at: float) -> None:
+        """Handle what follows from the messages, or from time: lost attempts and hosts, alarms.
+
+        ``queued``: how many messages lie on the lists of the unsure hosts; ``since``: see
+        ``silent``.
+        """
+        self.hosts.compare(queued, at)
+        for host in self.failures.silent(since):
+            self.hosts.lose(host, at, "its host is silent")
         while self._alarms and self._alarms[0] <= at:
             heapq.heappop(self._alarms)
             self.out.add(AlarmRang(at))

@@ -7,6 +7,7 @@ Pure bookkeeping in real seconds (``now`` is given).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -95,15 +96,14 @@ class Roster:
                 dispatch.cancel_sent_at = now
                 dispatch.cancel = CancelJob(name, attempt, builder)
 
-    def take_changed(self) -> dict[str, HostLife | None]:
-        """Return, by host, what a successor must know since the last time; None: it is gone."""
-        changed, self.changed = self.changed, set()
+    def take_changed(self, *, anew: bool = False) -> dict[str, HostLife | None]:
+        """Return, by host, what a successor must know since the last time; None: it is gone.
+
+        ``anew``: also what it knew, because the server has lost it.
+        """
+        changed, self.changed = self.changed | (self.hosts.keys() if anew else set()), set()
         lives = {name: self.hosts.get(name) for name in changed}
         return {name: one and HostLife(*host_life(one)) for name, one in lives.items()}
-
-    def forget(self) -> None:
-        """Let all of it be new: the server has lost it."""
-        self.changed.update(self.hosts)
 
     def _note(self, name: str) -> None:
         self.changed.add(name)
@@ -231,6 +231,11 @@ class BuilderRequests:
         self.wanted: dict[str, Play] = {}
         #: requested builders that hosts of their own are to play, not yet joined
         self.outside: dict[str, Play] = {}
+
+    @property
+    def unplaced(self) -> Counter[str]:
+        """How many requested builders no host plays yet, by pool."""
+        return Counter(play.builder.pool for play in self.wanted.values())
 
     def request(self, command: RequestBuilder) -> None:
         """A builder is requested; a host is found for it when there is one with room."""

@@ -33,18 +33,17 @@ class Submissions:
     """Adds an event to ``out`` for each submission with a job that is new and acceptable.
 
     Args:
-        pools: their platforms always count.
+        live: counts them.
         known: returns which of these jobs were submitted before; None: not checked.
     """
 
     def __init__(
         self,
-        pools: Collection[PoolSpec],
+        live: LiveJobs,
         out: Out,
         known: Callable[[Sequence[str]], Container[str]] | None = None,
     ) -> None:
-        self._out, self.known = out, known
-        self.live = LiveJobs(pools)
+        self._live, self._out, self.known = live, out, known
         #: how many jobs in all
         self.accepted = 0
         #: no more are taken
@@ -59,7 +58,7 @@ class Submissions:
     def go_on(self, saved: SavedFarm) -> None:
         """Know the jobs of an earlier scheduler."""
         self.accepted = saved.counts.serial
-        self.live.go_on(record.job for record in saved.jobs.values())
+        self._live.go_on(record.job for record in saved.jobs.values())
 
     def close(self, at: float) -> None:
         """Take no more."""
@@ -104,7 +103,7 @@ class Submissions:
         for job in jobs:
             if job.id in known or job.id in self._just_now:
                 continue
-            if (platform := self.live.take(job)) is None:
+            if (platform := self._live.take(job)) is None:
                 self._out.refuse("out-of-bounds", f"job {job.id}: {ONE_TOO_MANY}", job)
                 continue
             if self.known is not None:
@@ -115,7 +114,10 @@ class Submissions:
 
 
 class LiveJobs:
-    """Counts live jobs by platform: one is forgotten with its last job."""
+    """Counts live jobs by platform, which is forgotten with its last job.
+
+    The platforms of ``pools`` are never too many.
+    """
 
     def __init__(self, pools: Collection[PoolSpec]) -> None:
         self._samples = [pool.builder(1, 0) for pool in pools]

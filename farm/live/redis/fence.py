@@ -175,6 +175,10 @@ class Fence:
         #: the server lacks what it acknowledged, until it is restored
         self.lost_writes = False
 
+    def expect(self, commits: int) -> None:
+        """Let the server have made this many: the next write finds those that it has lost."""
+        self.commits = commits
+
     def write(self, fill: Callable[[Connection], object], *, commit: bool = False) -> list[Any]:
         """Carry out a transaction that ``fill`` fills, completely or not at all.
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 import redis
 
-from farm.live.redis.connection import Connection
+from farm.live.redis.connection import Connection, server_time
 from farm.live.redis.fence import Fence, LostWritesError
 from farm.live.redis.keys import Keys
 from farm.live.store.saved import Learned
@@ -34,6 +34,12 @@ class Notices:
         self._json = msgspec.json.Encoder().encode
         #: writes what was published last
         self.publish_again: Callable[[Connection], object] = lambda _: None
+
+    def server_time(self) -> float:
+        """Return the time of day by the server's clock (Unix); 0 if it is away."""
+        with contextlib.suppress(redis.RedisError):
+            return server_time(self._client)
+        return 0.0
 
     def publish(
         self, pools: Mapping[str, PoolReport], hosts: Mapping[str, HostRecord], status: FarmStatus

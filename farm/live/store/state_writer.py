@@ -98,8 +98,7 @@ class StateWriter:
 
     def write(self, batch: Batch) -> None:
         """Add what changed since the last time to the batch."""
-        self._jobs.update(dict.fromkeys(self._scheduler.reorderer.rekeyed))
-        self._scheduler.reorderer.rekeyed.clear()
+        self._jobs.update(dict.fromkeys(self._scheduler.reorderer.take_rekeyed()))
         for job_id in self._jobs:
             self._write_job(job_id, batch)
         for name in self._builders:

@@ -26,6 +26,7 @@ from farm.live.redis.fence import Fence, LostWritesError, carry_out
 from farm.live.redis.keys import LAST_ENTRY, UNREADABLE, Cursor, Keys, after, literal, written_at
 from farm.live.redis.trouble import PassOverSpoilt
 from farm.live.store.batch import Batch, pieces
+from farm.live.store.log_drain import LogDrain
 from farm.live.store.published import Notices
 from farm.live.store.saved import Counts, HostLife, Learned, SavedFarm
 from farm.live.wire.dead_letters import DeadLetter, kept, set_aside
@@ -57,11 +58,15 @@ class Store:
         self._spoilt: set[str] = set()
         self._clock = MachineClock()
         #: called when lines of the event log may have been committed
-        self.on_log: Callable[[], object] = lambda: None
+        self._on_log: Callable[[], object] = lambda: None
         #: returns up to which commit the disk has it
         self.log_on_disk: Callable[[], int] = lambda: 0
 
     # --- writing: the scheduler only --------------------------------------------------------
+
+    def keep_log(self, drain: LogDrain) -> None:
+        """Let what is committed of the event log be moved to the disk."""
+        self._on_log, self.log_on_disk = drain.wake, lambda: drain.commits
 
     def commit(self, batch: Batch, cursor: Cursor, at: float) -> None:
         """Write the batch, and the cursor up to which the streams were read, as one transaction.
@@ -74,7 +79,7 @@ class Store:
             self.fence.write(lambda pipe: self._write(pipe, batch, cursor, at), commit=True)
         finally:
             if batch.log:
-                self.on_log()
+                self._on_log()
 
     def look_at_keys(self, jobs: int, builders: int, hosts: int) -> None:
         """Raise LostWritesError if less is there than was written: a successor would miss it."""
@@ -134,7 +139,7 @@ class Store:
 
             write(fill)
         self._spoilt.clear()
-        self.on_log()
+        self._on_log()
         return lost
 
     def _lost(self, ends: Iterable[EndJob]) -> list[EndJob]:
@@ -267,7 +272,7 @@ class Store:
             age = self._clock.since(meta.get("clock", b"").decode())
             if age is None:  # since the last report was read, by the server's clock
                 read_at = max(map(written_at, cursor.values()), default=0.0)
-                age = max(0.0, self.server_time() - read_at) if read_at else 0.0
+                age = max(0.0, server_time(self._client) - read_at) if read_at else 0.0
         except (ValueError, *UNREADABLE) as error:
             raise ServerError(f"{keys.meta} cannot be read ({error}): {_WHAT_TO_DO}") from None
         self._meta = {"version": VERSION, "speed": repr(speed)}
@@ -291,10 +296,6 @@ class Store:
         with PassOverSpoilt(), contextlib.suppress(*UNREADABLE):
             return msgspec.json.decode(self._client.get(self._keys.learned) or b"{}", type=Learned)
         return Learned()
-
-    def server_time(self) -> float:
-        """Return the time of day by the server's clock (Unix)."""
-        return server_time(self._client)
 
     def _hash(self, key: str, kind: type[T]) -> dict[str, T]:
         """Return what can be read of a hash; the first commit writes it anew."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from typer.testing import CliRunner
@@ -62,6 +63,7 @@ def test_the_event_log_of_a_live_run_can_be_followed(
         raise RunError("enough seen")
 
     monkeypatch.setattr(live_farm, "run_live", run_live)
+    monkeypatch.setattr(live_farm.LiveFarm, "control", Mock(), raising=False)
     monkeypatch.setattr(EmbeddedProvisioner, "tick", lambda *_: None)
     path = tmp_path / "s.yaml"
     path.write_text(SCENARIO)

@@ -34,7 +34,7 @@ class Told:
     """A scheduler, and its answers about jobs."""
 
     def __init__(self, estimator, **rules: Any) -> None:
-        self.scheduler = Scheduler(SchedulingRules(**rules), estimator)
+        self.scheduler = Scheduler(SchedulingRules(**rules), estimator, list(POOLS.values()))
 
     def join(self, name: str, uses: int | None = None) -> None:
         builder = Builder(id=name, pool="linux", index=1, processors=("amd64",), uses=uses)
@@ -54,7 +54,6 @@ class Told:
         answers = []
         clerk = Questions(
             self.scheduler,
-            POOLS,
             lambda: 2.0,
             lambda asked, found: answers.append((asked, found)),
             rollouts=rollouts,
@@ -140,7 +139,6 @@ def test_the_farm_keeps_working_while_a_question_is_answered(told: Told):
     at, answers = [2.0], {}
     clerk = Questions(
         told.scheduler,
-        POOLS,
         lambda: at[0],
         lambda asked, found: answers.setdefault(asked.job, found),
     )

@@ -30,15 +30,16 @@ class Farm(Stepwise):
         while not self.begun:
             self.calm_second()
         self.calm_second()
-        self.leader.control().turn(self.leader.world)  # without a status none asks
+        self.leader.control().turn()  # without a status none asks
         self.operator.send = self._deliver  # type: ignore[method-assign]
 
     def _deliver(self, question: Ask) -> None:
         """Let the scheduler's control plane answer at once; a new one has no copy yet."""
         leader = self.leader or self.lead()
-        leader.world.add(question)
-        leader.control().turn(leader.world)
-        while leader.world.background.turn(time.monotonic()) is not None:
+        control = leader.control()
+        control.add(question)
+        control.turn()
+        while leader.world._regular._background.turn(time.monotonic()) is not None:
             pass  # its pauses are shorter than a millisecond
         leader.commit()
 

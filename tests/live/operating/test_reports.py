@@ -36,7 +36,6 @@ from farm.live.protocol import submissions
 from farm.live.redis.connection import Connection
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import Server
-from farm.live.store.saved import Learned
 from farm.live.wire.inbox import Inbox
 from farm.live.wire.messages import Ask, Plan, Watch
 from farm.live.wire.pool_report import LostBuilder
@@ -71,7 +70,7 @@ def test_a_scheduler_whose_reports_take_long_still_counts_as_running(
     clock = SimpleNamespace(monotonic=real.monotonic, thread_time=used.monotonic, time=time.time)
     monkeypatch.setattr(control_plane, "time", clock)
     while real.at < 1060.0:
-        control.turn(leader.world)
+        control.turn()
         real.at += 0.05
     gaps = [later - earlier for earlier, later in itertools.pairwise(written)]
     assert max(gaps) < longest
@@ -87,7 +86,7 @@ def test_cancelled_jobs_are_no_throughput(lead: Lead):
         for name, outcome in (("a", "succeeded"), ("b", "cancelled"), ("c", "failed"))
     ]
     control.observe(AlarmRang(1.0), ends)
-    assert control._status(leader.world, 0.0).ended_last_minute == 2
+    assert control._status(0.0).ended_last_minute == 2
 
 
 @pytest.mark.live
@@ -96,10 +95,10 @@ def test_the_reason_of_a_plan_is_made_readable(lead: Lead):
     leader = lead()
     control, pool = leader.control(), POOLS[0].name
     plan = Plan(pool, serial=1, desired=0, why="\x1b[2J" + "x" * 5000, token="t")
-    leader.world.add(Watch(pool, "t"))
-    leader.world.add(plan)
-    control.turn(leader.world)
-    why = control.report(pool, leader.world).why
+    control.add(Watch(pool, "t"))
+    control.add(plan)
+    control.turn()
+    why = control.reports([pool])[pool].why
     assert why.startswith("\\x1b[2Jxxx")
     assert why.isprintable()
     assert len(why) < 2000
@@ -112,10 +111,11 @@ PROVISIONED = (msgspec.structs.replace(POOLS[0], builders=0, provisioned=True, m
 def test_a_plan_for_very_many_builders_is_carried_out_in_parts(lead: Lead, client, keys: Keys):
     """The scheduler requests some of them at a time, and its provisioner sees what is missing."""
     leader = lead(pools=PROVISIONED)
-    leader.world.add(Watch("linux", "mine", outside=True))
+    control = leader.control()
+    control.add(Watch("linux", "mine", outside=True))
     for serial, start in ((1, 90_000), (2, 89_000)):
         plan = Plan("linux", serial, 90_000, start=start, token="mine")
-        leader.world.add(plan)
+        control.add(plan)
         leader.commit()
         assert client.hlen(keys.requested) == serial * MAX_STARTS
 
@@ -132,13 +132,12 @@ def test_a_lost_builder_is_shown_with_its_pool(
     commands = leader.scheduler.handle(joined)
     if after_a_takeover:
         control = leader.control()
-        control.go_on(Learned())
     else:
         control.observe(joined, commands)
     for at in (2.0, 3.0):
         lost = BuilderLost(at, "static-7f", "its host is silent")
         control.observe(lost, leader.scheduler.handle(lost))
-    control.turn(leader.world)
+    control.turn()
     with FarmClient(server.url, keys.prefix) as operator:
         found = operator.status().lost
     assert found == (LostBuilder("static-7f", 2.0, "its host is silent", "linux"),)
@@ -156,7 +155,7 @@ def test_a_builder_whose_host_was_stopped_is_not_shown_as_lost(
         BuilderLost(2.0, "static-7f", "its host left", excused=True),
     ):
         control.observe(event, leader.scheduler.handle(event))
-    control.turn(leader.world)
+    control.turn()
     with FarmClient(server.url, keys.prefix) as operator:
         assert operator.status().lost == ()
 
@@ -171,11 +170,10 @@ def test_the_next_scheduler_knows_how_right_estimates_were(lead: Lead):
     job = Job(id="c", service_time=1.0, platform=Platform("amd64"))
     control._lately.memory.told["c"] = [("rollout", 10.0)]
     control.observe(AlarmRang(50.0), [StartJob(job, 1, "linux-1", 0)])
-    control.turn(leader.world)
+    control.turn()
     leader.commit()
     after, follower = Calibration(), lead()
     another = follower.control(calibrations={"declared": after})
-    another.go_on(follower.learned)
     assert another._lately.of("rollout") == Lately(1, 1.0, 1.0)
     after.dispatched("b", 60.0)
     assert after.platforms["amd64"].errors == [(0.0, 8.0, 44.0), (0.0, 11.0, 60.0)]
@@ -189,7 +187,7 @@ def test_the_status_says_whether_there_are_invocations(
     """Commands on invocations are refused where there are none."""
     scenario = load_scenario("mm1", scheduling__fair_share=keys_of_jobs)
     leader = lead(rules=make_rules(scenario))
-    leader.control(scenario).turn(leader.world)
+    leader.control(scenario).turn()
     with FarmClient(server.url, keys.prefix) as operator:
         assert operator.status().fair_share is bool(keys_of_jobs)
 
@@ -216,12 +214,12 @@ def test_an_operator_who_has_changed_something_gets_no_older_image(
     leader = lead()
     control, times = leader.control(), itertools.count(1.0)
     monkeypatch.setattr(leader.world.clock, "now", lambda: next(times))
-    control.turn(leader.world)
+    control.turn()
     with FarmClient(server.url, keys.prefix) as operator:
 
         def deliver(question: Ask) -> None:
-            leader.world.add(question)
-            control.turn(leader.world)
+            control.add(question)
+            control.turn()
             leader.commit()
 
         operator.send = deliver  # type: ignore[method-assign]
@@ -242,7 +240,7 @@ def test_a_submitter_learns_what_the_farm_refused(
     """Before it says that a job was submitted; another's refusal is none of its own."""
     monkeypatch.setattr(submissions, "MAX_PLATFORMS", 1)
     leader = lead()
-    leader.control().turn(leader.world)
+    leader.control().turn()
     monkeypatch.setattr(
         client_module,
         "time",
@@ -281,7 +279,7 @@ def test_only_the_servers_clock_says_whether_a_scheduler_runs(
     """Neither the scheduler's machine nor the operator's needs the right time."""
     leader = lead()
     with one_hour_ahead():
-        leader.control().turn(leader.world)
+        leader.control().turn()
     with FarmClient(server.url, keys.prefix) as operator:
         status = operator.status()
         with one_hour_ahead():
@@ -298,7 +296,7 @@ def test_a_load_is_submitted_by_the_farms_time(
 ):
     """A submitting machine's clock that is wrong does not enter the jobs' arrivals."""
     leader = lead()
-    leader.control().turn(leader.world)
+    leader.control().turn()
     workload = [{"arrivals": {"every": "1s", "count": 1, "service_time": "1s"}}]
     pools = [{"name": "linux", "builders": 1}]
     scenario = load_scenario({"name": "load", "pools": pools, "workload": workload})

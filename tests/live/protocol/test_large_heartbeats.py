@@ -23,7 +23,7 @@ def door() -> Door:
     made.hear("host", HostUp())
     made.want("linux", 3)
     made.joins("host")
-    made.protocol.out.events.clear()
+    made.out.events.clear()
     for job in JOBS:
         start(made, job)
     return made

@@ -38,7 +38,7 @@ def door() -> Door:
         plays = list(made.roster.hosts[host].plays.values())
         made.hear(host, *(BuilderJoined(UNSTAMPED, play.builder) for play in plays), life=life)
     made.roster.dispatch(made.roster.hosts["good"], StartJob(JOB, 1, "linux-1", 0), made.at)
-    made.protocol.out.events.clear()
+    made.out.events.clear()
     return made
 
 
@@ -65,7 +65,7 @@ FORGED: dict[str, Any] = {
 def test_a_host_that_lies_about_others_changes_nothing(door: Door, what: str):
     """The report is counted and kept, and the farm continues unchanged."""
     door.hear("bad", FORGED[what], life="other")
-    assert not door.protocol.out.events
+    assert not door.out.events
     assert door.refusals.take()[1] == {"not-its-own": 1}
     assert door.plays == {"good": ["linux-1"], "bad": ["linux-2"]}
     door.hear("good", JobFinished(UNSTAMPED, "j", 1, "linux-1", "succeeded"), life="secret")
@@ -83,7 +83,7 @@ def test_a_sender_without_the_life_cannot_report_for_a_host(door: Door, report: 
     """Nor end it: a new life is accepted when the old one has been silent too long, or has left."""
     door.hear("good", report, life="guessed")
     assert door.refusals.take()[1] == {"unknown-life": 1}
-    assert not door.protocol.out.events
+    assert not door.out.events
     assert door.roster.hosts["good"].life == "secret"
     door.hear("good", HostLeft(), life="secret")
     door.hear("good", HostUp(), life="new")

@@ -32,7 +32,7 @@ def test_a_job_submitted_by_two_clients_at_the_same_moment_is_one_job(door: Door
     taken = [job.id for event in door.events(JobsSubmitted) for job in event.jobs]
     assert taken == ["a", "b", "c"]
     assert door.protocol.submissions.accepted == 3
-    door.protocol.out.events.clear()
+    door.out.events.clear()
     kept.update(taken)
     submit(door, c=None, d=None)
     assert door.protocol.submissions.accepted == 4
@@ -52,7 +52,7 @@ def test_invented_platforms_take_no_room_from_those_of_the_pools(door: Door):
     """Anyone may submit, so a thousand names must not close the farm; each goes with its jobs."""
 
     def accepted(*platforms: str) -> list[Job]:
-        door.protocol.out.events.clear()
+        door.out.events.clear()
         for first in range(0, len(platforms), 500):
             jobs = tuple(
                 Job(id=f"{door.at}-{n}", service_time=1.0, platform=Platform.parse(f"{name}/any"))
@@ -66,7 +66,7 @@ def test_invented_platforms_take_no_room_from_those_of_the_pools(door: Door):
     assert len(accepted("amd64", "arm64", "p7", "one-more")) == 3
     (letter,), _ = door.refusals.take()
     assert "one-more" in letter.text
-    door.protocol.submissions.live.ended(invented[0])
+    door.protocol._live.ended(invented[0])
     assert len(accepted("one-more", "another")) == 1
 
 
@@ -76,8 +76,9 @@ def test_a_plan_that_cannot_be_handled_is_known_by_its_message(door: Door):
     door.hear("new", Watch("linux", "new"), stream="plans")
     door.hear("old", Plan("linux", 1, 5, start=5, token="old"), stream="plans")
     door.hear("new", Plan("linux", 1, 2, start=2, token="new"), stream="plans")
-    event, out = door.protocol.out.next(), door.protocol.out
+    event, out = door.out.next(), door.out
     assert isinstance(event, PoolPlanned)
     assert (event.start, len(out.events)) == (2, 0)
-    assert out.origin is not None
-    assert out.origin.envelope.sender == "new"
+    letter = out.letter_of(ValueError())
+    assert letter is not None
+    assert letter.sender == "new"
