@@ -60,7 +60,8 @@ class Commits:
         stays: Stays | None,
         wait_out: Callable[[float], bool],
     ) -> None:
-        self._store, self._fence, self._inbox = store, store.fence, inbox
+        self._store, self._fence = store, store.fence
+        self._inbox, self._refusals = inbox, inbox.refusals
         self._scheduler, self._clock = scheduler, clock
         self._protocol, self._out = protocol, out
         self._meter, self._stays = meter, stays
@@ -123,7 +124,7 @@ class Commits:
             if self._stays.log is not None and (lines := self._stays.log()):
                 self._batch.log = {self._fence.commits + 1: lines}
             self._write_for_successor(self._batch)
-        self._batch.dead_letters, self._batch.refused = self._out.take_refused()
+        self._batch.dead_letters, self._batch.refused = self._refusals.take()
         cursor, began = dict(self._inbox.cursor), time.monotonic()
         if self._batch.is_empty and not self._fence.lost_writes:
             # a successor may read heartbeats again

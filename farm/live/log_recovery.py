@@ -193,13 +193,9 @@ class _Replay:
             at=self._at,
             speed=speed,
             cursor=cursor,
-            age=0.0,
-            rules="",
             counts=counts_of(scheduler, scheduler.book.serial, self._outcomes),
             jobs={name: job_record(state) for name, state in scheduler.jobs.items()},
             builders={name: builder_record(state) for name, state in scheduler.builders.items()},
-            lives={},
             wanted=requests.wanted,
-            requested={},
             learned=Learned(statistics=None if dump is None else dump(), trees=trees_of(scheduler)),
         )

@@ -88,8 +88,7 @@ class LiveWorld:
                 return None
             pause = self._regular.do(now)
             if not self.out.events:
-                alarm = now + self.clock.real_until(self.protocol.next_alarm)
-                due = min(alarm, self.protocol.next_silence())
+                due = self.protocol.due(now, self.clock.real_until)
                 self.take_in(self._regular.longest_wait(now, pause, due))
         event = self.out.next()
         self.commits.touch(event)
@@ -107,8 +106,7 @@ class LiveWorld:
         entries = self.commits.ask(lambda: self._inbox.read(timeout, submissions=room))
         now, at = time.monotonic(), self.clock.now()
         self.commits.read(len(entries), now)
-        protocol.receive(entries, timeout, at, now)
-        unsure = protocol.unsure()
+        unsure = protocol.receive(entries, timeout, at, now)
         queued = self.commits.ask(lambda: self._store.queued_messages(unsure)) if unsure else {}
         # of what hosts sent after it began, a turn may have read nothing
         since = -math.inf if self._inbox.is_behind else began

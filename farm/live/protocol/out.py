@@ -8,10 +8,9 @@ from collections import deque
 import msgspec
 
 from farm.core.events import Event
-from farm.live.wire.dead_letters import SHOWN, DeadLetter, Reason
+from farm.live.wire.dead_letters import SHOWN, DeadLetter, Reason, Refusals
 from farm.live.wire.inbox import Entry
 from farm.live.wire.messages import Ask, HostCommand
-from farm.live.wire.refusals import Refusals
 
 Commands = list[tuple[str, HostCommand]]
 """Commands with the names of the hosts that they are for, in order."""
@@ -63,10 +62,6 @@ class Out:
         text = "" if what is None else msgspec.json.encode(what).decode()[:SHOWN]
         if self.message is not None:
             self._refusals.add(self.message.refused(reason, why, text))
-
-    def take_refused(self) -> tuple[list[DeadLetter], dict[Reason, int]]:
-        """Return what was refused since the last time, and how many by reason."""
-        return self._refusals.take()
 
     def letter_of(self, error: Exception) -> DeadLetter | None:
         """Return the message that cannot be handled, whole; None: none is to blame."""

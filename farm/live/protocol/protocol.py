@@ -94,11 +94,6 @@ class Protocol:
         return self.submissions.ended
 
     @property
-    def next_alarm(self) -> float:
-        """The farm time of the next alarm; infinity if there is none."""
-        return self._alarms[0] if self._alarms else math.inf
-
-    @property
     def known_hosts(self) -> Collection[str]:
         """The names of the hosts that are there."""
         return self.roster.hosts.keys()
@@ -166,10 +161,11 @@ class Protocol:
         """Whether more jobs are taken: fewer than ``most`` wait, a large one counted as several."""
         return waiting + self._live.extra < most
 
-    def receive(self, entries: Sequence[Entry], within: float, at: float, now: float) -> None:
+    def receive(self, entries: Sequence[Entry], within: float, at: float, now: float) -> list[str]:
         """Handle messages that were read at this instant, and were waited for so long.
 
-        If they should have been read before, no host counts as silent.
+        If they should have been read before, no host counts as silent. Returns the hosts of which
+        must be known how many messages lie on their lists.
         """
         self.hosts.now = now
         if now - self._read_at > within + self.failures.patience.gap:
@@ -183,6 +179,7 @@ class Protocol:
                 for report in entry.envelope.reports:
                     self.take(report, at)
         self.out.message = None
+        return self.hosts.unsure()
 
     def add(self, event: Event) -> None:
         """Add an event that comes from no message."""
@@ -226,13 +223,10 @@ class Protocol:
             self._to_be_placed = False
             self.hosts.place()
 
-    def unsure(self) -> list[str]:
-        """Return the hosts of which must be known how many messages lie on their lists."""
-        return self.hosts.unsure()
-
-    def next_silence(self) -> float:
-        """Return when the first host has been silent for too long (real)."""
-        return self.failures.next_silence()
+    def due(self, now: float, real_until: Callable[[float], float]) -> float:
+        """Return when something is to be done without a message: an alarm, a silence (real)."""
+        alarm = self._alarms[0] if self._alarms else math.inf
+        return min(now + real_until(alarm), self.failures.next_silence())
 
     def silent(self, since: float) -> bool:
         """Whether a host had been silent for too long at that instant (real)."""

@@ -252,7 +252,7 @@ class BuilderRequests:
         self.outside[play.builder.id] = msgspec.structs.replace(play, boot_time=0.0)
 
     def come_outside(self, pool: str, *, outside: bool) -> None:
-        """Return whether builders of the pool come with hosts of their own: those missing, too."""
+        """Note whether builders of the pool come with hosts of their own: those missing, too."""
         if not outside:
             self._outside_pools.discard(pool)
             return

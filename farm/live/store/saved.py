@@ -91,18 +91,18 @@ class SavedFarm(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     speed: float
     #: the last entry read of each stream
-    cursor: Cursor
+    cursor: Cursor = {}
     #: real seconds since then
-    age: float
-    rules: str
-    counts: Counts
-    jobs: dict[str, JobRecord]
-    builders: dict[str, BuilderRecord]
-    lives: dict[str, HostLife]
+    age: float = 0.0
+    rules: str = ""
+    counts: Counts = Counts()
+    jobs: dict[str, JobRecord] = {}
+    builders: dict[str, BuilderRecord] = {}
+    lives: dict[str, HostLife] = {}
     #: requested builders that await a host with room
-    wanted: dict[str, Play]
+    wanted: dict[str, Play] = {}
     #: requested builders that come with hosts of their own
-    requested: dict[str, Play]
+    requested: dict[str, Play] = {}
     learned: Learned = Learned()
 
     @property

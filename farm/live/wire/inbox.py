@@ -18,9 +18,8 @@ from farm.live.redis.connection import SOCKET_TIMEOUT, Connection
 from farm.live.redis.fence import LostWritesError
 from farm.live.redis.keys import LAST_ENTRY, STREAMS, Cursor, Keys, Stream, place_of, written_at
 from farm.live.redis.trouble import PassOverSpoilt, RedisError, is_spoilt
-from farm.live.wire.dead_letters import DeadLetter, Reason, shown
+from farm.live.wire.dead_letters import DeadLetter, Reason, Refusals, shown
 from farm.live.wire.messages import Envelope, MessageError, Report, decode_envelope
-from farm.live.wire.refusals import Refusals
 from farm.live.wire.report_checks import flaw_of_envelope
 from farm.processes.signals import Wake
 

@@ -13,7 +13,7 @@ from farm.core.state.snapshot import JobRecord
 from farm.core.state.working_state import JobStatus
 from farm.live.protocol.failure_detection import FailureDetector, Patience
 from farm.live.protocol.roster import Roster
-from farm.live.store.saved import Counts, HostLife, SavedFarm
+from farm.live.store.saved import HostLife, SavedFarm
 from farm.live.wire.messages import UNSTAMPED, Beat, HostLeft, HostUp
 from tests.fixtures.door import Door
 
@@ -151,7 +151,7 @@ def test_a_successor_knows_rooms_and_leaving_hosts(door):
         for name, life in door.roster.take_changed().items()
     }
     following = Roster()
-    following.go_on(_saved(lives), 5.0, 0.0)
+    following.go_on(SavedFarm(at=0.0, speed=1.0, lives=lives), 5.0, 0.0)
     a, old = following.hosts["a"], following.hosts["old"]
     assert (a.room, a.pool, a.leaving, list(a.plays)) == (1, "linux", True, ["linux-1"])
     assert (old.room, old.pool, old.leaving) == (0, "", False)
@@ -164,7 +164,8 @@ def test_a_builder_whose_container_was_stopped_in_order_has_left(door):
     door.hear("a", HostUp(own=True))
     door.hear("a", BuilderJoined(UNSTAMPED, Builder(id="own", pool="linux", index=-1)))
     following = Roster()
-    following.go_on(_saved(door.roster.take_changed()), 5.0, 100.0)
+    saved = SavedFarm(at=0.0, speed=1.0, lives=door.roster.take_changed())
+    following.go_on(saved, 5.0, 100.0)
     failures = FailureDetector(following, Patience(silence=5.0))
     failures.restart_timeouts(101.0)
     assert (failures.silent(114.0), len(failures.silent(116.0))) == ([], 1)
@@ -192,25 +193,9 @@ def test_a_successor_sends_a_lost_start_with_the_size_that_it_had(door):
     text = msgspec.json.encode(record)
     jobs = {"j": msgspec.json.decode(text, type=JobRecord)}
     following = Roster()
-    saved = _saved(door.roster.take_changed())
-    following.go_on(msgspec.structs.replace(saved, jobs=jobs), 5.0, 0.0)
+    saved = SavedFarm(at=0.0, speed=1.0, lives=door.roster.take_changed(), jobs=jobs)
+    following.go_on(saved, 5.0, 0.0)
     assert following.hosts["a"].dispatches["j", 1].command.size == 20.0
-
-
-def _saved(lives: dict[str, HostLife]) -> SavedFarm:
-    return SavedFarm(
-        at=0.0,
-        speed=1.0,
-        cursor={},
-        age=0.0,
-        rules="",
-        counts=Counts(),
-        jobs={},
-        builders={},
-        lives=lives,
-        wanted={},
-        requested={},
-    )
 
 
 def test_a_host_on_its_own_is_left_alone(door):
