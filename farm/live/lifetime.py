@@ -6,6 +6,7 @@ from farm.core.errors import RunError
 from farm.core.events import CancelRequested, FarmOpened
 from farm.core.model import Cause
 from farm.core.scheduler import Scheduler
+from farm.live.protocol.out import Out
 from farm.live.protocol.protocol import Protocol
 from farm.live.settings import from_environment, start_limit
 
@@ -21,8 +22,10 @@ class Lifetime:
     farm that stays up (``ends_at``: None) ends at the first, leaving everything as it is.
     """
 
-    def __init__(self, scheduler: Scheduler, protocol: Protocol, ends_at: float | None) -> None:
-        self._scheduler, self._protocol = scheduler, protocol
+    def __init__(
+        self, scheduler: Scheduler, protocol: Protocol, out: Out, ends_at: float | None
+    ) -> None:
+        self._scheduler, self._protocol, self._out = scheduler, protocol, out
         #: a run lasts at least so long, farm time
         self._ends_at = ends_at
         #: how often a stop was requested (written by signal handlers and other threads)
@@ -41,7 +44,7 @@ class Lifetime:
 
     def open(self, at: float) -> None:
         """Open the farm; if it stays up, a separate service sizes its provisioned pools."""
-        self._protocol.add(FarmOpened(at, provisioned=self._ends_at is not None))
+        self._out.add(FarmOpened(at, provisioned=self._ends_at is not None))
 
     def start(self, hosts: int, now: float) -> None:
         """Open it when this many hosts are up; it is over, once, when it is up.
@@ -75,7 +78,7 @@ class Lifetime:
         if running_too:
             self._over_at = min(self._over_at, now + LAST_CHANCE)
         if jobs := tuple(s.job.id for s in states if running_too or s.slot is None):
-            self._protocol.add(CancelRequested(at, jobs=jobs, cause=Cause.STOPPED))
+            self._out.add(CancelRequested(at, jobs=jobs, cause=Cause.STOPPED))
 
     def _is_up(self, at: float, now: float, up_by: float) -> bool:
         hosts, awaited = len(self._protocol.known_hosts), self._awaited

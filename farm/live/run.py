@@ -222,9 +222,13 @@ class _Farm:
 
     def _run(self, batches: Batches | None) -> LiveRun:
         if self._options.stays is None:
-            self._bring_up()
-        else:
-            self._go_on()
+            # until the hosts are up, and builders that need no time to boot, farm time stays at 0:
+            # a fixed pool is present when the first job comes
+            self._world.start(self._host_count)
+            drive(self._scheduler, self._world, self._watchers.observe)
+        else:  # hosts join later
+            self._clock.start(self._saved.now if self._saved else 0.0)
+            self._world.go_on(self._saved, self._ends)
         self._stack.enter_context(rare_collections())
         self._watchers.on_up(self._world, self._hosts)
         if self._options.stays is None:
@@ -243,19 +247,6 @@ class _Farm:
             wall_time=time.monotonic() - began,
             engine=_engine(self._client),
         )
-
-    def _bring_up(self) -> None:
-        """Wait for the hosts, then for the builders that need no time to boot.
-
-        Farm time stays at 0 until then, so a fixed pool is present when the first job comes.
-        """
-        self._world.start(self._host_count)
-        drive(self._scheduler, self._world, self._watchers.observe)
-
-    def _go_on(self) -> None:
-        """Continue where an earlier scheduler stopped, if there was one; hosts join later."""
-        self._clock.start(self._saved.now if self._saved else 0.0)
-        self._world.go_on(self._saved, self._ends)
 
     def _tick(self, known_hosts: Collection[str]) -> float:
         self._lease.check()

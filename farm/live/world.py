@@ -72,7 +72,8 @@ class LiveWorld:
             # the processes of hosts that are started here are looked after by ticks
             rests=stays is not None and options.hosts == 0,
         )
-        self._lifetime = Lifetime(scheduler, self.protocol, None if stays else options.ends_at)
+        ends_at = None if stays else options.ends_at
+        self._lifetime = Lifetime(scheduler, self.protocol, self.out, ends_at)
 
     # --- the World protocol -----------------------------------------------------------------
 
@@ -156,7 +157,7 @@ class LiveWorld:
 
     def add_event(self, make: Callable[[float], Event]) -> None:
         """Add an event, made at the present farm time."""
-        self.protocol.add(make(self.clock.now()))
+        self.out.add(make(self.clock.now()))
 
     def add_step(self, step: Step) -> None:
         """Add work that is done in steps, between batches, for as long as the farm runs."""

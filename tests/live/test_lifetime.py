@@ -19,11 +19,18 @@ def timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FARM_START_TIMEOUT", str(TIMEOUT))
 
 
-def test_a_start_is_over_once_and_the_run_continues():
-    """It opens when its hosts are up, is up with its builders, and ends by its load."""
+@pytest.fixture
+def started() -> tuple[Door, Lifetime]:
+    """A run that waits for one host."""
     door = Door()
-    lifetime = Lifetime(door.scheduler, door.protocol, ends_at=0.0)
+    lifetime = Lifetime(door.scheduler, door.protocol, door.out, ends_at=0.0)
     lifetime.start(1, now=0.0)
+    return door, lifetime
+
+
+def test_a_start_is_over_once_and_the_run_continues(started):
+    """It opens when its hosts are up, is up with its builders, and ends by its load."""
+    door, lifetime = started
     assert not lifetime.is_over(0.0, TIMEOUT)
     assert not door.events(FarmOpened)
     door.hear("a", HostUp())
@@ -39,11 +46,9 @@ def test_a_start_is_over_once_and_the_run_continues():
     assert lifetime.is_over(0.0, 9 * TIMEOUT)
 
 
-def test_a_start_that_takes_too_long_says_what_is_missing():
+def test_a_start_that_takes_too_long_says_what_is_missing(started):
     """Hosts first; then builders, which get as long again."""
-    door = Door()
-    lifetime = Lifetime(door.scheduler, door.protocol, ends_at=0.0)
-    lifetime.start(1, now=0.0)
+    door, lifetime = started
     with pytest.raises(RunError, match="0 of 1 builder hosts came up within 10s"):
         lifetime.is_over(0.0, TIMEOUT + 1)
     door.hear("a", HostUp())
@@ -53,11 +58,9 @@ def test_a_start_that_takes_too_long_says_what_is_missing():
         lifetime.is_over(0.0, 2 * TIMEOUT + 1)
 
 
-def test_a_stop_ends_a_start():
+def test_a_stop_ends_a_start(started):
     """The farm opens all the same: its log says what it was."""
-    door = Door()
-    lifetime = Lifetime(door.scheduler, door.protocol, ends_at=0.0)
-    lifetime.start(1, now=0.0)
+    door, lifetime = started
     lifetime.asked += 1
     assert not lifetime.is_over(0.0, 1.0)
     assert door.events(FarmOpened)

@@ -23,7 +23,7 @@ class Out:
         #: each with the message that it came from; None: from none
         self.events: deque[tuple[Event, Entry | None]] = deque()
         self.to_hosts: Commands = []
-        self._asked: list[Ask] = []
+        self.asked: list[Ask] = []
         self._refusals = refusals
         #: the message that is being read, and that of the last event
         self.message: Entry | None = None
@@ -32,7 +32,7 @@ class Out:
     @property
     def is_news(self) -> bool:
         """Whether there is something that does not go to hosts only."""
-        return bool(self.events or self._asked)
+        return bool(self.events or self.asked)
 
     def add(self, event: Event) -> None:
         """Add an event."""
@@ -43,13 +43,9 @@ class Out:
         event, self._origin = self.events.popleft()
         return event
 
-    def ask(self, question: Ask) -> None:
-        """Add a question."""
-        self._asked.append(question)
-
     def take_asked(self) -> list[Ask]:
         """Return what was asked since the last time."""
-        asked, self._asked = self._asked, []
+        asked, self.asked = self.asked, []
         return asked
 
     def take_commands(self) -> Commands:

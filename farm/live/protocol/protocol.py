@@ -9,10 +9,10 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from farm.core.commands import Command, EndJob, RequestBuilder, SetAlarm
-from farm.core.events import AlarmRang, BuilderLost, Event, JobsSubmitted
+from farm.core.events import AlarmRang, BuilderLost, JobsSubmitted
 from farm.core.pools.spec import PoolSpec
 from farm.core.state.working_state import JobState
 from farm.forecasts.runtime.interface import Progress
@@ -116,7 +116,7 @@ class Protocol:
         """Return the farm time of the next plan of any pool; infinity if none is planned."""
         return self.plans.next_at(after)
 
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> dict[str, object]:
         """Return what it knows of the farm's status."""
         return {
             "submitted": self.submissions.accepted,
@@ -181,10 +181,6 @@ class Protocol:
         self.out.message = None
         return self.hosts.unsure()
 
-    def add(self, event: Event) -> None:
-        """Add an event that comes from no message."""
-        self.out.add(event)
-
     def close(self, at: float) -> None:
         """Accept no more jobs."""
         self.submissions.close(at)
@@ -200,7 +196,7 @@ class Protocol:
         elif isinstance(report, wire.PlannerReport):
             self.plans.take(report, at)
         elif isinstance(report, wire.Ask):
-            self.out.ask(report)
+            self.out.asked.append(report)
         elif isinstance(report, wire.Request):
             self.out.add(wire.stamped(report, at))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 
 import msgspec
@@ -42,6 +42,8 @@ from farm.live.wire.pool_report import LostBuilder
 from farm.processes.signals import StopRequest
 from tests.worlds.stepwise import POOLS, Clock, Leader
 
+pytestmark = pytest.mark.live
+
 Lead = Callable[..., Leader]
 
 
@@ -51,7 +53,13 @@ def lead(client: Connection, keys: Keys) -> Lead:
     return lambda **more: Leader(client, keys, Clock(), **more)
 
 
-@pytest.mark.live
+@pytest.fixture
+def operator(server: Server, keys: Keys) -> Iterator[FarmClient]:
+    """One who looks at that farm."""
+    with FarmClient(server.url, keys.prefix) as client:
+        yield client
+
+
 @pytest.mark.parametrize(("processor", "longest"), [(0.0, 2.5), (1.0, FRESH)])
 def test_a_scheduler_whose_reports_take_long_still_counts_as_running(
     lead: Lead, monkeypatch, processor: float, longest: float
@@ -76,7 +84,6 @@ def test_a_scheduler_whose_reports_take_long_still_counts_as_running(
     assert max(gaps) < longest
 
 
-@pytest.mark.live
 def test_cancelled_jobs_are_no_throughput(lead: Lead):
     """Ten thousand that were cancelled at once were not served."""
     leader = lead()
@@ -89,7 +96,6 @@ def test_cancelled_jobs_are_no_throughput(lead: Lead):
     assert control._status(0.0).ended_last_minute == 2
 
 
-@pytest.mark.live
 def test_the_reason_of_a_plan_is_made_readable(lead: Lead):
     """It is shown by ``farm pools``: a terminal must not obey it."""
     leader = lead()
@@ -107,7 +113,6 @@ def test_the_reason_of_a_plan_is_made_readable(lead: Lead):
 PROVISIONED = (msgspec.structs.replace(POOLS[0], builders=0, provisioned=True, max=90_000),)
 
 
-@pytest.mark.live
 def test_a_plan_for_very_many_builders_is_carried_out_in_parts(lead: Lead, client, keys: Keys):
     """The scheduler requests some of them at a time, and its provisioner sees what is missing."""
     leader = lead(pools=PROVISIONED)
@@ -120,10 +125,9 @@ def test_a_plan_for_very_many_builders_is_carried_out_in_parts(lead: Lead, clien
         assert client.hlen(keys.requested) == serial * MAX_STARTS
 
 
-@pytest.mark.live
 @pytest.mark.parametrize("after_a_takeover", [False, True])
 def test_a_lost_builder_is_shown_with_its_pool(
-    server: Server, keys: Keys, lead: Lead, *, after_a_takeover: bool
+    operator: FarmClient, lead: Lead, *, after_a_takeover: bool
 ):
     """Whatever it is called, and however soon it is lost; a repeated report shows it once."""
     leader = lead()
@@ -138,15 +142,11 @@ def test_a_lost_builder_is_shown_with_its_pool(
         lost = BuilderLost(at, "static-7f", "its host is silent")
         control.observe(lost, leader.scheduler.handle(lost))
     control.turn()
-    with FarmClient(server.url, keys.prefix) as operator:
-        found = operator.status().lost
+    found = operator.status().lost
     assert found == (LostBuilder("static-7f", 2.0, "its host is silent", "linux"),)
 
 
-@pytest.mark.live
-def test_a_builder_whose_host_was_stopped_is_not_shown_as_lost(
-    server: Server, keys: Keys, lead: Lead
-):
+def test_a_builder_whose_host_was_stopped_is_not_shown_as_lost(operator: FarmClient, lead: Lead):
     """An orderly stop of its machine is no failure."""
     leader = lead()
     control = leader.control()
@@ -156,11 +156,9 @@ def test_a_builder_whose_host_was_stopped_is_not_shown_as_lost(
     ):
         control.observe(event, leader.scheduler.handle(event))
     control.turn()
-    with FarmClient(server.url, keys.prefix) as operator:
-        assert operator.status().lost == ()
+    assert operator.status().lost == ()
 
 
-@pytest.mark.live
 def test_the_next_scheduler_knows_how_right_estimates_were(lead: Lead):
     """The errors from which intervals are made, and what a user is told of the last ones."""
     leader, calibration = lead(), Calibration()
@@ -179,35 +177,30 @@ def test_the_next_scheduler_knows_how_right_estimates_were(lead: Lead):
     assert after.platforms["amd64"].errors == [(0.0, 8.0, 44.0), (0.0, 11.0, 60.0)]
 
 
-@pytest.mark.live
 @pytest.mark.parametrize("keys_of_jobs", [[], ["user"]])
 def test_the_status_says_whether_there_are_invocations(
-    server: Server, keys: Keys, lead: Lead, keys_of_jobs: list[str]
+    operator: FarmClient, lead: Lead, keys_of_jobs: list[str]
 ):
     """Commands on invocations are refused where there are none."""
     scenario = load_scenario("mm1", scheduling__fair_share=keys_of_jobs)
     leader = lead(rules=make_rules(scenario))
     leader.control(scenario).turn()
-    with FarmClient(server.url, keys.prefix) as operator:
-        assert operator.status().fair_share is bool(keys_of_jobs)
+    assert operator.status().fair_share is bool(keys_of_jobs)
 
 
-@pytest.mark.live
-def test_a_question_that_is_refused_is_an_error(server: Server, keys: Keys, lead: Lead):
+def test_a_question_that_is_refused_is_an_error(operator: FarmClient, lead: Lead):
     """The reason comes in the place of an answer, and is the message."""
-    with FarmClient(server.url, keys.prefix) as operator:
 
-        def refuse(question: Ask) -> None:
-            lead().world.notices.reply(BUSY, question.reply_to)
+    def refuse(question: Ask) -> None:
+        lead().world.notices.reply(BUSY, question.reply_to)
 
-        operator.send = refuse  # type: ignore[method-assign]
-        with pytest.raises(ServerError, match="too many questions wait"):
-            operator.ask("job", "a")
+    operator.send = refuse  # type: ignore[method-assign]
+    with pytest.raises(ServerError, match="too many questions wait"):
+        operator.ask("job", "a")
 
 
-@pytest.mark.live
 def test_an_operator_who_has_changed_something_gets_no_older_image(
-    server: Server, keys: Keys, lead: Lead, monkeypatch
+    operator: FarmClient, lead: Lead, monkeypatch
 ):
     """A costly image is used again for a while, but shows no builders drained that are not."""
     monkeypatch.setattr(images, "SHARE", 1e9)
@@ -215,25 +208,23 @@ def test_an_operator_who_has_changed_something_gets_no_older_image(
     control, times = leader.control(), itertools.count(1.0)
     monkeypatch.setattr(leader.world.clock, "now", lambda: next(times))
     control.turn()
-    with FarmClient(server.url, keys.prefix) as operator:
 
-        def deliver(question: Ask) -> None:
-            control.add(question)
-            control.turn()
-            leader.commit()
+    def deliver(question: Ask) -> None:
+        control.add(question)
+        control.turn()
+        leader.commit()
 
-        operator.send = deliver  # type: ignore[method-assign]
-        before = operator.image().snapshot.at
-        assert operator.image().snapshot.at == before
-        for changed in (DrainRequested(2.0, "*"), UndrainRequested(3.0, "*")):
-            control.observe(changed, ())
-            after = operator.image().snapshot.at
-            assert after > before
-            assert operator.image().snapshot.at == after
-            before = after
+    operator.send = deliver  # type: ignore[method-assign]
+    before = operator.image().snapshot.at
+    assert operator.image().snapshot.at == before
+    for changed in (DrainRequested(2.0, "*"), UndrainRequested(3.0, "*")):
+        control.observe(changed, ())
+        after = operator.image().snapshot.at
+        assert after > before
+        assert operator.image().snapshot.at == after
+        before = after
 
 
-@pytest.mark.live
 def test_a_submitter_learns_what_the_farm_refused(
     server: Server, keys: Keys, lead: Lead, monkeypatch
 ):
@@ -272,27 +263,24 @@ def one_hour_ahead(monkeypatch):
     return ahead
 
 
-@pytest.mark.live
 def test_only_the_servers_clock_says_whether_a_scheduler_runs(
-    server: Server, keys: Keys, lead: Lead, one_hour_ahead
+    operator: FarmClient, lead: Lead, one_hour_ahead
 ):
     """Neither the scheduler's machine nor the operator's needs the right time."""
     leader = lead()
     with one_hour_ahead():
         leader.control().turn()
-    with FarmClient(server.url, keys.prefix) as operator:
-        status = operator.status()
-        with one_hour_ahead():
-            assert operator.is_attended()
-            assert operator.age(status) < FRESH
+    status = operator.status()
+    with one_hour_ahead():
         assert operator.is_attended()
-        old = msgspec.structs.replace(status, written_at=status.written_at - FRESH)
-        assert not operator.is_attended(old)
+        assert operator.age(status) < FRESH
+    assert operator.is_attended()
+    old = msgspec.structs.replace(status, written_at=status.written_at - FRESH)
+    assert not operator.is_attended(old)
 
 
-@pytest.mark.live
 def test_a_load_is_submitted_by_the_farms_time(
-    server: Server, keys: Keys, lead: Lead, one_hour_ahead
+    operator: FarmClient, keys: Keys, lead: Lead, one_hour_ahead
 ):
     """A submitting machine's clock that is wrong does not enter the jobs' arrivals."""
     leader = lead()
@@ -300,7 +288,7 @@ def test_a_load_is_submitted_by_the_farms_time(
     workload = [{"arrivals": {"every": "1s", "count": 1, "service_time": "1s"}}]
     pools = [{"name": "linux", "builders": 1}]
     scenario = load_scenario({"name": "load", "pools": pools, "workload": workload})
-    with FarmClient(server.url, keys.prefix) as operator, one_hour_ahead():
+    with one_hour_ahead():
         assert play(scenario, operator, "load", 100, StopRequest(), lambda *_: None) == (1, 0)
     (entry,) = Inbox(leader.client, keys).read(0.0)
     (submitted,) = entry.envelope.reports
