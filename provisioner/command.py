@@ -121,7 +121,7 @@ def provision(
             folder = process.hosts_dir or Path(
                 stack.enter_context(tempfile.TemporaryDirectory(prefix="farm-hosts-"))
             )
-            chosen = ProcessBackend(settings, folder, cord=process.cord)
+            chosen = ProcessBackend(settings, folder, keeper_pipe=process.keeper_pipe)
         stack.callback(chosen.close)
         metrics = ProvisionerMetrics()
         if place.wanted:

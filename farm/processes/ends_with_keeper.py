@@ -1,8 +1,8 @@
 """``python -m farm.processes.ends_with_keeper MODULE …``: a module's process ends with its keeper.
 
-Standard input is the *cord*: a pipe whose other end only the keeper has. When it closes, however
+Standard input is the *keeper's pipe*, whose other end only the keeper has. When it closes, however
 the keeper ended, this process is asked to end as by SIGTERM, and ended a little later if it has
-not. The cord is watched from the first moment, before anything of MODULE is imported: a process
+not. It is watched from the first moment, before anything of MODULE is imported: a process
 that is still coming up when its keeper dies ends as well.
 """
 
@@ -16,18 +16,18 @@ import threading
 
 from farm.processes.child import ORPHANED
 
-#: real seconds between the closing of the cord and the hard end
+#: real seconds between the closing of the pipe and the hard end
 LAST_CHANCE = 5.0
 
 
-def command_on_cord(*words: str) -> list[str]:
+def command_with_keeper(*words: str) -> list[str]:
     """Return the command line that runs a module (the first word) on our interpreter so."""
     return [sys.executable, "-m", "farm.processes.ends_with_keeper", *words]
 
 
 def watch() -> None:
-    """Start a thread that watches the cord."""
-    threading.Thread(target=_watch, name="farm-cord", daemon=True).start()
+    """Start a thread that watches the pipe."""
+    threading.Thread(target=_watch, name="farm-keeper", daemon=True).start()
 
 
 def _watch() -> None:

@@ -2,9 +2,9 @@
 
 A service that ends unexpectedly is restarted. One that repeatedly ends soon after its start
 is given longer and longer pauses, and given up in the end.
-Each has a *cord* (``farm.processes.ends_with_keeper``), whose other end only this process holds:
-builder hosts inherit theirs from the provisioner. All leave when it closes, however this process
-ended.
+Each has a *keeper's pipe* (``farm.processes.ends_with_keeper``), whose other end only this process
+holds: builder hosts inherit theirs from the provisioner. All leave when it closes, however this
+process ended.
 They have process groups, not sessions, of their own: who is stopped at that moment is woken by the
 kernel (as a member of an orphaned group), and leaves too.
 """
@@ -24,7 +24,7 @@ from pathlib import Path
 import msgspec
 
 from farm.core.errors import RunError, ServerError
-from farm.processes.ends_with_keeper import command_on_cord
+from farm.processes.ends_with_keeper import command_with_keeper
 from farm.processes.log_files import last_line
 
 log = logging.getLogger("farm.supervisor")
@@ -62,7 +62,7 @@ class Restarts:
         return pause
 
 
-class _Cord:
+class _KeeperPipe:
     """A pipe: its one end is for a child and what that starts, its other one stays here."""
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class _Running:
     def __init__(self, service: Service) -> None:
         self.service = service
         self.process: subprocess.Popen[bytes] | None = None
-        self.cord = _Cord()
+        self.pipe = _KeeperPipe()
         self.restarts = Restarts()
 
 
@@ -131,9 +131,9 @@ class Supervisor:
         end_process(running.process, STOP_TIMEOUT)
         running.process = None
 
-    def close_cord(self, name: str) -> None:
-        """Let the processes on this service's cord end."""
-        self._running[name].cord.close()
+    def close_pipe(self, name: str) -> None:
+        """Let the processes on this service's pipe end."""
+        self._running[name].pipe.close()
 
     def terminate(self) -> None:
         """Ask everything that still runs to end, together: none takes over from another."""
@@ -154,7 +154,7 @@ class Supervisor:
         for running in self._running.values():
             end_process(running.process, STOP_TIMEOUT)
             running.process = None
-            running.cord.close()
+            running.pipe.close()
 
     def process(self, name: str) -> subprocess.Popen[bytes] | None:
         """Return a service's process; None while it waits for its next start."""
@@ -169,8 +169,8 @@ class Supervisor:
         service = running.service
         with (self._folder / f"{service.name}.log").open("ab") as sink:
             running.process = subprocess.Popen(
-                command_on_cord(*service.command),
-                stdin=running.cord.end,
+                command_with_keeper(*service.command),
+                stdin=running.pipe.end,
                 stdout=sink,
                 stderr=subprocess.STDOUT,
                 env=self._environment,

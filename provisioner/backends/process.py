@@ -44,8 +44,8 @@ class HostOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     #: folder for the hosts' logs and process ids
     hosts_dir: Path | None = None
-    #: hosts end with the standard input, not with this process
-    cord: bool = False
+    #: hosts end when the standard input closes, not with this process
+    keeper_pipe: bool = False
 
 
 class HostFile(msgspec.Struct, frozen=True):
@@ -98,9 +98,9 @@ class ProcessBackend(Backend):
     """Keeps enough hosts.
 
     Args: settings: those of the farm; each host gets a different name. folder: where logs and files
-    of the hosts go. cord: hosts inherit this process's standard input, and leave when it closes:
-    the other end is held by the process that keeps the farm up, so hosts outlive a provisioner but
-    not the farm. False: hosts leave with this process. clock: real seconds.
+    of the hosts go. keeper_pipe: hosts inherit this process's standard input, and leave when it
+    closes: the other end is held by the process that keeps the farm up, so hosts outlive a
+    provisioner but not the farm. False: hosts leave with this process. clock: real seconds.
     """
 
     def __init__(
@@ -108,12 +108,12 @@ class ProcessBackend(Backend):
         settings: LiveSettings,
         folder: Path,
         *,
-        cord: bool = False,
+        keeper_pipe: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings = settings
         self._folder = folder
-        self._cord = cord
+        self._keeper_pipe = keeper_pipe
         self._clock = clock
         #: hosts that die as soon as they are started are tried again after it
         self._pause = Pause()
@@ -157,8 +157,8 @@ class ProcessBackend(Backend):
         return [host.pid for host in self.hosts.values()]
 
     def close(self) -> None:
-        """Hosts on a cord stay, to be adopted; others leave with this process."""
-        if self._cord:
+        """Hosts with the keeper's pipe stay, to be adopted; others leave with this process."""
+        if self._keeper_pipe:
             return
         for host in self.hosts.values():
             host.terminate()
@@ -183,7 +183,9 @@ class ProcessBackend(Backend):
         name = f"host-{uuid.uuid4().hex[:8]}"
         settings = msgspec.structs.replace(self._settings, host=name)
         try:
-            host = HostProcess(settings, self._folder / f"{name}.log", own_cord=not self._cord)
+            host = HostProcess(
+                settings, self._folder / f"{name}.log", own_pipe=not self._keeper_pipe
+            )
             self._record(host)
         except OSError as error:
             raise BackendError(f"a builder host cannot be started: {error}") from None

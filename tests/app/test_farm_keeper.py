@@ -101,7 +101,7 @@ class EndingFarm:
         """Stop a service."""
         self.diary.append(f"{name} stops")
 
-    def close_cord(self, name: str) -> None:
+    def close_pipe(self, name: str) -> None:
         """Let the hosts end, with all that they run."""
         self.diary.append(f"hosts of the {name} leave")
 

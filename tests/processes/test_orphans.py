@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from farm.processes.child import ORPHANED, end_at_once
-from farm.processes.ends_with_keeper import command_on_cord
+from farm.processes.ends_with_keeper import command_with_keeper
 from farm.processes.identity import began_at
 from tests.fixtures.processes import until
 
@@ -33,12 +33,12 @@ def written_pid(path: Path) -> int:
     [("", -15), ("import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)", ORPHANED)],
     ids=["asked", "deaf"],
 )
-def test_a_process_that_still_imports_ends_with_its_cord(tmp_path: Path, while_importing, code):
+def test_a_process_that_still_imports_ends_with_its_keeper(tmp_path: Path, while_importing, code):
     """Whatever it is doing, and whether or not it obeys SIGTERM."""
     text = f"{while_importing}\nprint('begun', flush=True)\nimport time; time.sleep(600)"
     (tmp_path / "slow.py").write_text(text)
     with subprocess.Popen(
-        command_on_cord("slow"),
+        command_with_keeper("slow"),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=python_path(tmp_path),

@@ -70,7 +70,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[FakeHost]:
 )
 def test_hosts_have_room_for_all_builders(tmp_path: Path, room: int, builders: int, hosts: int):
     """A host is counted on for the room that it was told to announce."""
-    backend = ProcessBackend(LiveSettings(room=room), tmp_path, cord=True)
+    backend = ProcessBackend(LiveSettings(room=room), tmp_path, keeper_pipe=True)
     reports = {"p": report("p", builders), "q": report("q", 4, elsewhere=4)}
     assert backend.tend(reports, {}) == {}
     assert len(backend.hosts) == hosts
@@ -79,7 +79,7 @@ def test_hosts_have_room_for_all_builders(tmp_path: Path, room: int, builders: i
 def test_spare_hosts_are_ended_and_no_others(tmp_path, monkeypatch, started):
     """A host that was told to end is no longer counted, although it takes a while to do so."""
     now = [0.0]
-    backend = ProcessBackend(LiveSettings(room=1), tmp_path, cord=True, clock=lambda: now[0])
+    backend = ProcessBackend(LiveSettings(room=1), tmp_path, keeper_pipe=True, clock=lambda: now[0])
     backend.tend({"p": report("p", 3)}, {})
     idle = {name: HostRecord(name, 0) for name in backend.hosts}
     for at in range(2 * int(process.SPARE_TIME)):
@@ -99,7 +99,7 @@ def test_spare_hosts_are_ended_and_no_others(tmp_path, monkeypatch, started):
 def test_failed_starts_are_over_with_a_host_that_comes_up(tmp_path, started, is_announced):
     """Operators see the failure until then, not until some host ends."""
     now = [0.0]
-    backend = ProcessBackend(LiveSettings(), tmp_path, cord=True, clock=lambda: now[0])
+    backend = ProcessBackend(LiveSettings(), tmp_path, keeper_pipe=True, clock=lambda: now[0])
     backend.tend({}, {})
     started[0].exit_code, started[0].broke_down_at_once = 1, True
     assert "fail at their start" in backend.tend({}, {})[""]
@@ -113,7 +113,7 @@ def test_failed_starts_are_over_with_a_host_that_comes_up(tmp_path, started, is_
 def test_healthy_hosts_do_not_end_the_pause_after_failed_starts(tmp_path, started):
     """The pause doubles while new hosts fail, whatever becomes of older ones."""
     now = [0.0]
-    backend = ProcessBackend(LiveSettings(room=1), tmp_path, cord=True, clock=lambda: now[0])
+    backend = ProcessBackend(LiveSettings(room=1), tmp_path, keeper_pipe=True, clock=lambda: now[0])
     backend.tend({"p": report("p", 2)}, {})
     hosts = {host.name: HostRecord(host.name, 1) for host in started}
     for now[0] in range(60):
@@ -132,7 +132,7 @@ def test_a_host_that_cannot_be_recorded_is_ended(tmp_path, monkeypatch, started)
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    backend = ProcessBackend(LiveSettings(), tmp_path, cord=True)
+    backend = ProcessBackend(LiveSettings(), tmp_path, keeper_pipe=True)
     with monkeypatch.context() as disk:
         disk.setattr(Path, "write_bytes", full)
         with pytest.raises(BackendError, match="No space left"):
@@ -152,7 +152,7 @@ class Missing(Tended):
         self.need = {"p": 2}
         self.started = started
         settings = LiveSettings(room=1)
-        self.backend = ProcessBackend(settings, folder, cord=True, clock=lambda: self.now)
+        self.backend = ProcessBackend(settings, folder, keeper_pipe=True, clock=lambda: self.now)
         #: numbers of the hosts that the scheduler does not know
         self.unknown: set[int] = set()
 

@@ -208,7 +208,7 @@ class FarmKeeper:
 
     def _supervisor(self, url: str) -> Supervisor:
         scenario, hosts = str(self._resolved), str(self._folder / "hosts")
-        provisioner = ("provisioner", scenario, "--hosts-dir", hosts, "--cord")
+        provisioner = ("provisioner", scenario, "--hosts-dir", hosts, "--keeper-pipe")
         environment = os.environ | {
             "FARM_REDIS_URL": url,
             "FARM_WORK_RATES": rates_for(self._scenario),
@@ -274,7 +274,7 @@ class FarmKeeper:
         with contextlib.suppress(RunError, ServerError):
             self._let_jobs_end(supervisor, server, client)
         log.info("builder hosts leave")
-        supervisor.close_cord("provisioner")
+        supervisor.close_pipe("provisioner")
         self._await_end(lambda: bool(client.hosts()), server)
         supervisor.terminate()
         self._await_end(lambda: supervisor.is_at_work, server)
@@ -341,7 +341,7 @@ class FarmKeeper:
         return {path: file for path in paths if (file := read_host_file(path)) is not None}
 
     def _end_leftover_hosts(self, grace: float = LEAVE_TIMEOUT) -> None:
-        """A host that did not notice its cord is ended by its process id.
+        """A host that did not notice its pipe is ended by its process id.
 
         Without grace: one of an earlier farm here, which has no supervisor any more.
         """

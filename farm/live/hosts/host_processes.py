@@ -15,7 +15,7 @@ import msgspec
 from farm.core.errors import RunError
 from farm.live.settings import LiveSettings, child_environment
 from farm.metrics.targets import forget_host
-from farm.processes.ends_with_keeper import command_on_cord
+from farm.processes.ends_with_keeper import command_with_keeper
 from farm.processes.log_files import last_line
 
 log = logging.getLogger(__name__)
@@ -39,18 +39,18 @@ def hosts_needed(builders: int, room: int = 0) -> int:
 class HostProcess(subprocess.Popen[bytes]):
     """One Celery worker process that runs builders.
 
-    Its standard input is its cord (``farm.processes.ends_with_keeper``): when the other end closes,
-    it leaves. With its own cord this process holds the other end; otherwise it inherits our
-    standard input and lives as long as that is open.
+    Its standard input is the keeper's pipe (``farm.processes.ends_with_keeper``): when the other
+    end closes, it leaves. With a pipe of its own this process holds that end; otherwise it inherits
+    our standard input and lives as long as that is open.
     """
 
-    def __init__(self, settings: LiveSettings, log: Path, *, own_cord: bool = True) -> None:
+    def __init__(self, settings: LiveSettings, log: Path, *, own_pipe: bool = True) -> None:
         self.name, self.log, self._settings = settings.host, log, settings
         self.started_at = time.monotonic()
         with log.open("ab") as sink:
             super().__init__(
-                command_on_cord(*host_command(settings.host)),
-                stdin=subprocess.PIPE if own_cord else None,
+                command_with_keeper(*host_command(settings.host)),
+                stdin=subprocess.PIPE if own_pipe else None,
                 stdout=sink,
                 stderr=subprocess.STDOUT,
                 env=child_environment(settings),
