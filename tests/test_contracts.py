@@ -112,6 +112,20 @@ def test_one_word_for_an_event_and_one_for_a_command():
     assert found == []
 
 
+def test_data_do_not_speak():
+    """A value has the name of what it is, and not *told* or *said*: people and programs speak."""
+    speaking = re.compile(r"(?:\w+_|\b_?)(?:un)?(?:told|said)(?:_\w+)?")
+    found = [
+        f"{place(path)}:{node.lineno}: {name}"
+        for path in sources("farm", "workers", "provisioner")
+        if path.parent.name != "kernel"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for field in ("id", "arg", "attr", "name")
+        if isinstance(name := getattr(node, field, None), str) and speaking.fullmatch(name)
+    ]
+    assert found == []
+
+
 def test_no_list_of_commands_is_passed_about():
     """The parts of the scheduler share one output, given once; events are handled without it."""
     functions = [

@@ -97,13 +97,13 @@ class _Once(logging.Filter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._said_at: dict[str, float] = {}
+        self._logged_at: dict[str, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
         message, now = record.getMessage(), time.monotonic()
-        if now - self._said_at.get(message, float("-inf")) < QUIET_TIME:
+        if now - self._logged_at.get(message, float("-inf")) < QUIET_TIME:
             return False
-        if len(self._said_at) > 100:
-            self._said_at.clear()
-        self._said_at[message] = now
+        if len(self._logged_at) > 100:
+            self._logged_at.clear()
+        self._logged_at[message] = now
         return True

@@ -258,7 +258,7 @@ def _of_sweep(given: object, sweep: Sweep) -> str:
     head += [metric.name.replace("_", " ") for metric in METRICS]
     rows = []
     for row in matrix_of(sweep, METRICS):
-        cells = [f"{mean}{' ± ' * bool(half)}{half}\n{told}" for mean, half, told in row.cells]
+        cells = [f"{mean}{' ± ' * bool(half)}{half}\n{change}" for mean, half, change in row.cells]
         rows.append([", ".join(row.settings) or sweep.scenario, *map(str.rstrip, cells)])
     first = trade_off_chart([*choices_of_sweep(sweep)])
     sections = [
@@ -295,10 +295,10 @@ def _of_records(path: Path, on_step: OnStep) -> str:
     by_name = {one.name: one for one in platforms_of(bundle)}
     on_step("drawing", 0.8)
     charts = [_chart(by_name[one.platform], bundle.clock) for one in figures.platforms[:CHARTS]]
-    said = "; ".join([f"{figures.hours:,.1f} hours of records", *about(figures).values()])
+    about_them = "; ".join([f"{figures.hours:,.1f} hours of records", *about(figures).values()])
     sections = [
         Section("", verdict_lines),
-        Section("Figures", [f"{said}."], (), [table]),
+        Section("Figures", [f"{about_them}."], (), [table]),
         Section("Waiting and running", (), charts),
     ]
     title = f"Why jobs wait: records of {manifest.source}"

@@ -177,11 +177,11 @@ def twin_of(bundle: Bundle, path: str, tell: Tell = lambda *_: None) -> Twin:
     alike = list(weights_alike(load, order, times_of(shape)[0]))
     remarks += [*(f"{one.name}: {one.verdict}" for one in pools), *alike]
     text = write(remarks=remarks, errors=_errors(pools))
-    told = {
+    shown_if = {
         _less_far(): any(one.less_far for one in fitted),
         ONE_POOL: any(one.platforms == ("",) and one.ever > 1 for one, _ in found),
     }
-    shown = [*alike, *(remark for remark, so in told.items() if so)]
+    shown = [*alike, *(remark for remark, so in shown_if.items() if so)]
     if other is not None:
         shown.append(f"{UNJUDGED}: {other[1]}")
     return Twin(pools=pools, text=text, remarks=shown)
@@ -292,7 +292,7 @@ class _Fitted(NamedTuple):
 
 
 def _fitted(
-    name: str, shape: Shape, load: Load, order: Order, until: float, told: Callable[[float], None]
+    name: str, shape: Shape, load: Load, order: Order, until: float, show: Callable[[float], None]
 ) -> _Fitted:
     middle = _middle(load.arrived)
     flags = list(flags_of(shape, load))
@@ -303,7 +303,7 @@ def _fitted(
     # no pool of slots explains it: the first one shows by how much
     is_hopeless = any(one.kind in HOPELESS and not one.small for one in flags)
     until = 0.0 if is_hopeless else until
-    fits, search, hidden = _calibrated(shape, load, order, played, until, told)
+    fits, search, hidden = _calibrated(shape, load, order, played, until, show)
     candidate = fits[0].candidate
     if candidate.algorithm == "manual":
         # runners that come and go seem idle while they are away
@@ -368,7 +368,7 @@ def _middle(arrived: Floats) -> int:
 
 
 def _calibrated(
-    shape: Shape, load: Load, order: Order, part: slice, until: float, told: Callable[[float], None]
+    shape: Shape, load: Load, order: Order, part: slice, until: float, show: Callable[[float], None]
 ) -> tuple[list[Fit], Search, Flag | None]:
     """Return the candidate that waits as this part of the jobs did, then other algorithms' best.
 
@@ -387,7 +387,7 @@ def _calibrated(
 
     def play(candidate: Candidate) -> Floats:
         spent = (process_time() - began) / max(1e-9, until - began)
-        told(min(1.0, max(spent, search.played / (len(candidates) + MOST_SEARCHED))))
+        show(min(1.0, max(spent, search.played / (len(candidates) + MOST_SEARCHED))))
         return player.play(candidate, played)
 
     search = Search(play, recorded, lambda: process_time() >= until)

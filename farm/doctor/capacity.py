@@ -18,11 +18,11 @@ UNLIKE = 0.05
 """Share of jobs that take another number of slots than most, from which placement decides."""
 
 
-def refuse_more_than_told(bundle: Bundle) -> None:
+def refuse_more_than_slots(bundle: Bundle) -> None:
     """Raise TraceError if more ran, too often, than the slots that the farm is said to have."""
-    told = bundle.manifest.slots_told
+    declared = bundle.manifest.capacity
     ran = [one for one in bundle.attempts if one.ran]
-    if told is None or not ran:
+    if declared is None or not ran:
         return
     # the instants are no more exact than that: it may not have run at once with the next
     until = bundle.manifest.resolution_time
@@ -33,11 +33,11 @@ def refuse_more_than_told(bundle: Bundle) -> None:
     steps = steps_of(
         (nothing, nothing), (begins, ends), ((begins, ends), taken), begins.min(), ends.max()
     )
-    share = float(steps.lasts[steps.slots > told * (1 + 1e-9)].sum() / steps.lasts.sum())
+    share = float(steps.lasts[steps.slots > declared * (1 + 1e-9)].sum() / steps.lasts.sum())
     if share >= OFTEN:
         raise TraceError(
             f"not believable: {share:.0%} of the time more is running than the capacity told: up "
-            f"to {steps.slots.max():g} slots of {told:g}"
+            f"to {steps.slots.max():g} slots of {declared:g}"
         )
 
 

@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 
 from farm.core.fields import json_name
-from farm.doctor.capacity import refuse_more_than_told, unlike_slots
+from farm.doctor.capacity import refuse_more_than_slots, unlike_slots
 from farm.doctor.occupancy import Spans, Steps, steps_of
 from farm.doctor.survival import Waits
 from farm.records.attempt import Attempt
@@ -115,7 +115,7 @@ def examine(
     ``on_share`` is told how much is done, 0 to 1.
     Raises TraceError if more ran than the slots that the farm is said to have.
     """
-    refuse_more_than_told(bundle)
+    refuse_more_than_slots(bundle)
     found, done = [], 0.0
     for one in platforms_of(bundle):
         share = len(one.attempts) / len(bundle.attempts)

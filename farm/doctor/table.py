@@ -33,7 +33,7 @@ def about(figures: Figures) -> dict[str, str]:
         lacks |= {"p95 wait", "cancelled waiting"}
     if not any(one.retries for one in figures.platforms):
         lacks.add("retries")
-    return {column: said for column, said in ABOUT.items() if column not in lacks}
+    return {column: text for column, text in ABOUT.items() if column not in lacks}
 
 
 def row_of(one: PlatformFigures) -> tuple[str, ...]:

@@ -55,7 +55,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     noted: dict[str, int]
     anonymized: bool = False
     #: that the farm is said to have, by the user
-    slots_told: float | None = None
+    capacity: float | None = msgspec.field(name="slots_told", default=None)
     #: of a part: from when to when its jobs arrived, seconds since 1970; None: all did
     window: tuple[float, float] | None = None
     #: what made it from other bundles
@@ -198,7 +198,7 @@ def with_capacity(bundle: Bundle, slots: float | None) -> Bundle:
     """Return the bundle of a farm that is said to have these slots (None: as before)."""
     if slots is None:
         return bundle
-    return Bundle(msgspec.structs.replace(bundle.manifest, slots_told=slots), bundle.attempts)
+    return Bundle(msgspec.structs.replace(bundle.manifest, capacity=slots), bundle.attempts)
 
 
 def _window(attempts: Sequence[Attempt]) -> tuple[float, float]:

@@ -107,9 +107,9 @@ def source_of(files: Sequence[Path]) -> str:
                 return "slurm" if slurm.knows_line(first) else "csv"
             for value in reading.objects_of(text, first):
                 if next(iter(value), "") in ("message", "error"):
-                    said = ", ".join(map(str, value.values()))
+                    error_text = ", ".join(map(str, value.values()))
                     raise TraceError(
-                        f"{files[0]}: a server's error: {said:.100}; allowed: {WANTED}"
+                        f"{files[0]}: a server's error: {error_text:.100}; allowed: {WANTED}"
                     )
                 for name, source in SOURCES.items():
                     if source.knows(value):

@@ -114,7 +114,7 @@ def _joined(manifests: Sequence[Manifest]) -> Manifest:
         left_out=dict(sum((Counter(one.left_out) for one in manifests), Counter())),
         noted=dict(sum((Counter(one.noted) for one in manifests), Counter())),
         anonymized=all(one.anonymized for one in manifests),
-        slots_told=None,
+        capacity=None,
         history=[done for one in manifests for done in one.history],
     )
 

@@ -136,24 +136,24 @@ class _Guesses(NamedTuple):
 
     def kept(self) -> list[float]:
         """Return the share that was dispatched by each quantile; none if there are no quantiles."""
-        told = self.where(~np.isnan(self.quantiles[:, 0]))
-        if not len(told.true):
+        some = self.where(~np.isnan(self.quantiles[:, 0]))
+        if not len(some.true):
             return []
-        shares: list[float] = _by(told.true[:, None], told.quantiles).mean(axis=0).tolist()
+        shares: list[float] = _by(some.true[:, None], some.quantiles).mean(axis=0).tolist()
         return shares
 
     def accuracy(self) -> dict[str, Any]:
         """Return the fields of ``Accuracy``."""
-        told = self.where(~np.isnan(self.quantiles[:, 0]))
-        low, high = (_by(told.true, told.quantiles[:, place]) for place in (0, P90))
+        some = self.where(~np.isnan(self.quantiles[:, 0]))
+        low, high = (_by(some.true, some.quantiles[:, place]) for place in (0, P90))
         # met exactly at the lower end is within
-        from_low = told.true >= told.quantiles[:, 0] - ROUNDING
+        from_low = some.true >= some.quantiles[:, 0] - ROUNDING
         errors = np.abs(self.estimated - self.true)
         return {
             **_errors(self.estimated, self.true),
             "within_minute": _share(errors <= MINUTE),
             "within_ten_minutes": _share(errors <= 10 * MINUTE),
-            "intervals": len(told.true),
+            "intervals": len(some.true),
             "within_p10_p90": _share(from_low & high),
             "within_p10": _share(low),
             "within_p90": _share(high),

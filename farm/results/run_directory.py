@@ -160,7 +160,7 @@ class RunDirectory:
         Raises RunError if a file cannot be written.
         """
         with self._writing(JOBS) as part:
-            count = write_jobs(part, _told(tables_of(records, fair_share), records, on_jobs))
+            count = write_jobs(part, _counted(tables_of(records, fair_share), records, on_jobs))
         self.close(summary, ended=ended, state=state, jobs=count)
 
     def close(
@@ -181,7 +181,7 @@ class RunDirectory:
             yield part
 
 
-def _told(
+def _counted(
     tables: Iterable[JobTable], records: RunRecords, on_jobs: Callable[[float], None]
 ) -> Iterator[JobTable]:
     """Yield the parts of a table, saying how much has been taken."""

@@ -73,7 +73,7 @@ def with_options_named(command: Any) -> Any:
 
 
 @contextlib.contextmanager
-def said_if_interrupted(words: Callable[[], str]) -> Iterator[None]:
+def on_interrupt(words: Callable[[], str]) -> Iterator[None]:
     """Let Ctrl-C within the block say what is kept, and how to go on (``print_interrupted``)."""
     try:
         yield

@@ -59,7 +59,7 @@ class Layout:
         for line in console.render_lines(table, wide, pad=False):
             yield from _without_trailing_blanks(line)
             yield Segment.line()
-        remarks = [said for name, said in listing.about.items() if name in shown]
+        remarks = [about for name, about in listing.about.items() if name in shown]
         lines = ["; ".join(filter(None, [listing.caption, *remarks]))]
         if gone := dict.fromkeys(name for name in self._listing.names if name not in shown):
             lines.append(f"left out for want of width: {', '.join(gone)} (a pipe has all: | cat)")

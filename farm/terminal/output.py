@@ -82,18 +82,18 @@ def progress(
             yield lines.take
 
 
-def told(update: Callable[..., None], what: str, share: float) -> None:
+def show_share(update: Callable[..., None], what: str, share: float) -> None:
     """Tell a progress how much (0 to 1) of something is done; 0: that it has begun."""
-    said = f"{what}: {share:.0%}" if share else what
-    update(description=said, completed=round(1000 * share), total=1000)
+    description = f"{what}: {share:.0%}" if share else what
+    update(description=description, completed=round(1000 * share), total=1000)
 
 
 @contextmanager
 def shared_progress(what: str, *, silent: bool = False) -> Iterator[Callable[[float], None]]:
     """Show how much (0 to 1) of something is done, and the remaining time."""
     with progress(what, silent=silent) as update:
-        told(update, what, 0.0)
-        yield partial(told, update, what)
+        show_share(update, what, 0.0)
+        yield partial(show_share, update, what)
 
 
 reading_progress = partial(shared_progress, "reading")

@@ -32,11 +32,11 @@ def shown(what: str, *, counted: bool) -> Iterator[Callable[..., None]]:
 
     A bar with the numbers if what is done is counted, else something that turns.
     """
-    said = TextColumn("{task.description}")
+    description = TextColumn("{task.description}")
     columns = (
-        (said, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        (description, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         if counted
-        else (SpinnerColumn(), said, _RestColumn(compact=True))
+        else (SpinnerColumn(), description, _RestColumn(compact=True))
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         yield partial(progress.update, progress.add_task(what, total=None))

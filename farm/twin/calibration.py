@@ -200,7 +200,7 @@ class Search:
                 against = f"{error / mean:.1%} against {fit.error / mean:.1%} of the mean wait"
                 yield f"{name} fits as well: {against}, per job"
         found = fit.candidate
-        yield from self._untold(fit, mean)
+        yield from self._unbounded(fit, mean)
         if (rhythm := found.rhythm) is not None and found.first_plan is not None:
             yield (
                 f"{rhythm.runners:,} runners that came while jobs waited did so at intervals of "
@@ -214,7 +214,7 @@ class Search:
                 f"{best} from the recorded ones, and by {worse} half a period later"
             )
 
-    def _untold(self, fit: Fit, mean: float) -> Iterator[str]:
+    def _unbounded(self, fit: Fit, mean: float) -> Iterator[str]:
         """Yield which times may be longer, too: no waits depend on them."""
         most = max(FLAT * mean, fit.error * (1 + LEEWAY))
         for name in CHOSEN:

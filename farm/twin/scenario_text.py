@@ -130,8 +130,8 @@ def scenario_text(
     lines += ["workload:", "  - trace:", f"      path: {json.dumps(path)}"]
     lines.append(f"      format: {trace_format}{FORMAT_REMARKS.get(trace_format, '')}")
     if errors is not None:
-        told = ", ".join(f"{name}: {error:.4f}" for name, error in errors.items())
-        lines.append(f"twin: {{{told}}}")
+        listed = ", ".join(f"{name}: {error:.4f}" for name, error in errors.items())
+        lines.append(f"twin: {{{listed}}}")
     return "\n".join([*lines, "scheduling:", *scheduling_lines(scheduling)]) + "\n"
 
 

@@ -99,7 +99,7 @@ def retries_go_first(attempts: Sequence[Attempt]) -> bool:
     Only those tell that met a queue: older jobs of their level and labels, which started after
     that.
     """
-    first = told = 0
+    first = comparable = 0
     for one in further(attempts)[:MOST]:
         since, start = one.eligible_at, one.started_at
         if since is None or start is None:
@@ -112,9 +112,9 @@ def retries_go_first(attempts: Sequence[Attempt]) -> bool:
             and other.started_at > since + CLOCKS
             and (other.platform, other.level) == (one.platform, one.level)
         ]
-        told += bool(older)
+        comparable += bool(older)
         first += bool(older) and start <= max(older)
-    return told >= ENOUGH and first >= FIRST * told
+    return comparable >= ENOUGH and first >= FIRST * comparable
 
 
 def _busy_time(attempts: Sequence[Attempt]) -> float:

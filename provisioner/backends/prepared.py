@@ -52,17 +52,17 @@ class Known:
         #: since when it has been idle
         self.idle_since: float | None = None
         #: when it was asked to stop
-        self.told_at: float | None = None
+        self.asked_to_stop_at: float | None = None
         #: what was wrong with it
         self.trouble = ""
 
     def runs(self, now: float) -> None:
         """It is started, or seen to run for the first time."""
-        self.ran, self.ran_since, self.heard_at, self.told_at = True, now, now, None
+        self.ran, self.ran_since, self.heard_at, self.asked_to_stop_at = True, now, now, None
 
     def is_stopping(self, now: float) -> bool:
         """Whether it was asked to recently."""
-        return self.told_at is not None and now - self.told_at < STEADY_TIME
+        return self.asked_to_stop_at is not None and now - self.asked_to_stop_at < STEADY_TIME
 
 
 def share_out(need: Mapping[str, int], boxes: Iterable[Box]) -> tuple[list[Box], dict[str, int]]:
@@ -140,9 +140,9 @@ class PreparedBackend(Backend):
         """Update what is known of a container."""
         known = self._known[box.name]
         if not box.running:
-            if known.ran and known.told_at is None:
+            if known.ran and known.asked_to_stop_at is None:
                 self._failed(box, f"ended by itself ({box.status})", now)
-            known.ran, known.told_at, known.idle_since = False, None, None
+            known.ran, known.asked_to_stop_at, known.idle_since = False, None, None
             return
         if not known.ran:
             known.runs(now)
@@ -177,7 +177,7 @@ class PreparedBackend(Backend):
         return started
 
     def _stop(self, box: Box, now: float) -> None:
-        self._known[box.name].told_at = now
+        self._known[box.name].asked_to_stop_at = now
         self._stops[box.name] = self._threads.submit(self._api.stop, box)
 
     def _hear_of_stops(self) -> None:

@@ -216,10 +216,10 @@ class ProcessBackend(Backend):
             (self._folder / f"{name}.json").unlink(missing_ok=True)
             if isinstance(host, HostProcess) and host.broke_down_at_once:
                 pause = self._pause.failed(self._clock())
-                said, again = last_line(host.log), f"next try in {pause:g}s"
-                self._trouble = f"builder hosts fail at their start; one said: {said}"
+                last, again = last_line(host.log), f"next try in {pause:g}s"
+                self._trouble = f"builder hosts fail at their start; one said: {last}"
                 log.error(
-                    "builder host %s failed at its start (%s); it said: %s", name, again, said
+                    "builder host %s failed at its start (%s); it said: %s", name, again, last
                 )
             else:
                 log.warning("builder host %s is gone (exit code %s)", name, host.exit_code)

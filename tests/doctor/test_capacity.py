@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from farm.core.errors import TraceError
-from farm.doctor.capacity import refuse_more_than_told, unlike_slots
+from farm.doctor.capacity import refuse_more_than_slots, unlike_slots
 from farm.records.attempt import Attempt
 from farm.records.bundle import with_capacity
 from tests.conftest import Said
@@ -61,9 +61,9 @@ def test_enough_slots_are_no_contradiction(slots: float | None):
     rows = [Attempt(id=f"{n}", submitted_at=a, eligible_at=a, started_at=s, finished_at=f,
                     slots=int(nodes), result="succeeded")
             for n, (a, s, f, nodes) in enumerate(a_cluster())]  # fmt: skip
-    refuse_more_than_told(with_capacity(bundle_of(rows), slots))
+    refuse_more_than_slots(with_capacity(bundle_of(rows), slots))
     with pytest.raises(TraceError):
-        refuse_more_than_told(with_capacity(bundle_of(rows), 9.0))
+        refuse_more_than_slots(with_capacity(bundle_of(rows), 9.0))
 
 
 def test_clocks_of_whole_seconds_show_no_more_than_there_was():
@@ -71,7 +71,7 @@ def test_clocks_of_whole_seconds_show_no_more_than_there_was():
     jobs = [Attempt(id=f"{n}", submitted_at=START, eligible_at=START, started_at=START + 10 * n,
                     finished_at=START + 10 * n + 11, result="succeeded")
             for n in range(50)]  # fmt: skip
-    refuse_more_than_told(with_capacity(bundle_of(jobs), 1.0))
+    refuse_more_than_slots(with_capacity(bundle_of(jobs), 1.0))
 
 
 def parts_of_a_slot(path: Path) -> Path:

@@ -182,7 +182,7 @@ class RolloutService:
         self._sent: list[Ticket] = []
         self._pending: list[Ticket] = []
         #: what the process was told
-        self._told: Choices | None = None
+        self._choices: Choices | None = None
         #: what was learned, still to be sent; and when that is to be dumped again (real)
         self._learned: dict[str, object] | None = None
         self._learn_at = 0.0
@@ -263,8 +263,8 @@ class RolloutService:
                 ticket.answered = True
             return
         scenario, choices = None, self._scheduler.rules.choices
-        if choices != self._told:
-            scenario, self._told = as_chosen(self._scenario, choices), choices
+        if choices != self._choices:
+            scenario, self._choices = as_chosen(self._scenario, choices), choices
             self._learned = self._distribution.dump()
         snapshot = snapshot_of(self._scheduler, self._clock())
         recent = self._recent(snapshot)
@@ -397,10 +397,10 @@ class AffordableRollouts:
             state for state in jobs if state.job.id in made and executing(state).slot is None
         ]
         names = [state.job.id for state in waiting]
-        told = self.calibration.calibrated(
+        with_levels = self.calibration.calibrated(
             scheduler, waiting, ticket.at, [made[name] for name in names]
         )
-        return found | dict(zip(names, told, strict=True))
+        return found | dict(zip(names, with_levels, strict=True))
 
     def forecast(
         self, scheduler: Scheduler, jobs: Sequence[JobState], at: float

@@ -113,17 +113,17 @@ class WhatIf(msgspec.Struct, frozen=True, omit_defaults=True):
         means = [_mean(list(compress(counts, start)), waits) for waits in both]
         lasts = [spoken_span(max(wait["last_p50_s"] or 0.0 for wait in waits)) for waits in both]
         waiting = many(sum(compress(counts, start)), "waiting job")
-        said = f"the {waiting} {'waits' if waiting.startswith('1 ') else 'wait'} "
+        text = f"the {waiting} {'waits' if waiting.startswith('1 ') else 'wait'} "
         last = "the last of them most likely starts in "
         if len(both) == 1:
-            said += f"another {means[0]} on average{_ranging(self.mean_wait)}; {last}{lasts[0]}"
+            text += f"another {means[0]} on average{_ranging(self.mean_wait)}; {last}{lasts[0]}"
         else:
-            said = f"with {' '.join(self.changes)} {said}{means[1]} on average instead of "
-            said += f"{means[0]}{_ranging(self.change, ' of difference')}; "
-            said += f"{last}{lasts[1]} instead of {lasts[0]}"
+            text = f"with {' '.join(self.changes)} {text}{means[1]} on average instead of "
+            text += f"{means[0]}{_ranging(self.change, ' of difference')}; "
+            text += f"{last}{lasts[1]} instead of {lasts[0]}"
         hidden = all(one.verdict for one in self.platforms)
-        said += f", which is {NOT_DISTINGUISHABLE}" if hidden else ""
-        return f"{said}; {without}" if never else said
+        text += f", which is {NOT_DISTINGUISHABLE}" if hidden else ""
+        return f"{text}; {without}" if never else text
 
 
 def _ranging(span: Range | None, what: str = "") -> str:
@@ -199,10 +199,10 @@ def what_if(
     for name, theirs in places.items():
         found = _judged(twin, MEAN_WAIT, [one.together(theirs) for one in waits])
         platforms.append(PlatformForecast(name, len(theirs), *found))
-    told = []
+    shown = []
     for place in slowest:
         found = _judged(twin, MEAN, [one.of(place) for one in waits])
-        told.append(JobForecast(jobs[place], platform_of[jobs[place]], *found))
+        shown.append(JobForecast(jobs[place], platform_of[jobs[place]], *found))
     errors = None if twin is None else twin.model_dump(exclude_none=True)
     arriving = _arriving(image, scenarios, arrivals)
     means = [one.waits.mean(axis=1) for one in futures]
@@ -214,7 +214,7 @@ def what_if(
         tuple(changes),
         arriving,
         tuple(platforms),
-        tuple(told),
+        tuple(shown),
         errors,
         mean_wait=_range(means[0]),
         change=change,

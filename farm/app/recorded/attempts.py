@@ -24,7 +24,7 @@ def attempts_of(run: Run) -> list[Attempt]:
     The table of jobs has the last attempt of each; those before it, and whose job it was, are in
     the event log.
     """
-    void, attributes = _told_by_log(run)
+    void, attributes = _from_log(run)
     found = [
         one
         for last in load_records([run.path / "jobs.csv"]).attempts
@@ -33,7 +33,7 @@ def attempts_of(run: Run) -> list[Attempt]:
     return sorted(found, key=lambda one: one.arrived_at)
 
 
-def _told_by_log(run: Run) -> tuple[dict[str, list[Void]], dict[str, dict[str, str]]]:
+def _from_log(run: Run) -> tuple[dict[str, list[Void]], dict[str, dict[str, str]]]:
     void: dict[str, list[Void]] = defaultdict(list)
     attributes: dict[str, dict[str, str]] = {}
     started: dict[str, float] = {}

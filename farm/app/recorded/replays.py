@@ -67,20 +67,20 @@ def _missing(run: Run, auditor: Auditor) -> str:
         return f"{EVENTS} has no events"
     if run.state == "running":
         return ""
-    logged = {name: told.outcome or "lost" for name, told in auditor.jobs.items()}
+    logged = {name: audited.outcome or "lost" for name, audited in auditor.jobs.items()}
     listed = dict(zip(run.jobs["job_id"].tolist(), run.jobs["outcome"].tolist(), strict=True))
     if logged != listed:
         one = next(n for n in logged | listed if logged.get(n) != listed.get(n))
         ways = [found.get(one, "not there") for found in (logged, listed)]
         return f"job {one!r} is {ways[0]} by {EVENTS}, and {ways[1]} by {JOBS}"
-    said = run.summary
-    if said.events != auditor.events:
-        return f"{EVENTS} has {auditor.events:,} events; {SUMMARY} says {said.events:,}"
+    summed_up = run.summary
+    if summed_up.events != auditor.events:
+        return f"{EVENTS} has {auditor.events:,} events; {SUMMARY} says {summed_up.events:,}"
     counts = Counter[str]([*logged.values(), *["submitted"] * len(logged)])
-    for name in said.jobs.__struct_fields__:
-        count = getattr(said.jobs, name)
+    for name in summed_up.jobs.__struct_fields__:
+        count = getattr(summed_up.jobs, name)
         # the summary may be of a part of the run
-        if count > counts[name] or (said.run_phase is None and count != counts[name]):
+        if count > counts[name] or (summed_up.run_phase is None and count != counts[name]):
             return f"{counts[name]:,} jobs {name} by {EVENTS}; {SUMMARY} says {count:,}"
     return ""
 

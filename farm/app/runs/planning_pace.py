@@ -26,9 +26,9 @@ def too_fast_to_plan(
     if pool is None or (late := LAG * speed / intervals[pool]) <= TOLERABLE:
         return []
     often, usual = 1000 * intervals[pool] / speed, format_roughly(intervals[pool])
-    said = (
+    remark = (
         f"at speed {speed:g} pool {pool} is planned every {often:.2g}ms of real time, and plans "
         f"come some {1000 * LAG:g}ms late, {100 * late:.0f} % of their interval ({usual}); up to "
         f"speed {TOLERABLE * intervals[pool] / LAG:g} live and simulated pools agree better"
     )
-    return [said]
+    return [remark]

@@ -91,7 +91,7 @@ def simulated_run(
         with no_garbage_collection(), record(began=began) as recorder:
             try:
                 if isinstance(run, CompiledRun) and (keep_events or in_full):
-                    recorder.take_log(_told(run, on_step))
+                    recorder.take_log(_with_steps(run, on_step))
                 if isinstance(run, CompiledRun):
                     on_step("collecting jobs", 0.0)
                     records = run.records()
@@ -167,7 +167,7 @@ def figures_of_seeds(
     return Counted(runs._replace(records=records, last_at=last_at), info).figures()
 
 
-def _told(run: CompiledRun, on_step: Callable[[str, float], None]) -> Iterator[bytes]:
+def _with_steps(run: CompiledRun, on_step: Callable[[str, float], None]) -> Iterator[bytes]:
     """Yield the event log of a run, saying how much of it is made."""
     for number, piece in enumerate(run.log()):
         yield piece

@@ -21,7 +21,7 @@ from farm.results.summary.objectives import Term, check_pools, parse_objective
 from farm.scenario import Scenario, load_scenario
 from farm.scenario.model import NOT_DISTINGUISHABLE
 from farm.sim.capacity_planning import PlanOptions, Point, SizePlan, Tried, pools_to_size
-from farm.terminal.error_messages import said_if_interrupted
+from farm.terminal.error_messages import on_interrupt
 from farm.terminal.options import AsJson, Overrides, Plot, Quiet, ScenarioFile
 from farm.terminal.output import note, print_json, progress
 from farm.terminal.tables import Listing, folding, numbers
@@ -79,23 +79,23 @@ def plan(
     axes = [parse_axis(text) for text in vary or ()]
     names = [axis.key for axis in axes] or [pool.name for pool in pools_to_size(wanted)]
     total = math.prod(len(axis.values) for axis in axes) if axes else None
-    said = "nothing was tried"
+    so_far = "nothing was tried"
     with (
-        said_if_interrupted(lambda: f"{said}; nothing is kept; the same command begins again"),
+        on_interrupt(lambda: f"{so_far}; nothing is kept; the same command begins again"),
         progress("simulating the first size", silent=quiet or as_json) as update,
     ):
         tried = 0
 
         def show_point(point: Point) -> None:
-            nonlocal tried, said
+            nonlocal tried, so_far
             tried += 1
             share = f"{tried} of {total} settings" if total else many(tried, "size")
             met = "meets" if point.met else "misses"
-            said = f"{share} tried: {_named(names, point.sizes)} {met} it"
-            update(description=said, **({"completed": tried, "total": total} if total else {}))
+            so_far = f"{share} tried: {_named(names, point.sizes)} {met} it"
+            update(description=so_far, **({"completed": tried, "total": total} if total else {}))
 
         def show_run(tried_now: Tried, done: int, of: int) -> None:
-            before = f"{said}; " if tried else ""
+            before = f"{so_far}; " if tried else ""
             size = f"{_named(names, tried_now)}: {done} of {many(of, 'replication')}"
             update(description=f"{before}{size}")
 

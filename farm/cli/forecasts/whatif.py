@@ -11,7 +11,7 @@ from farm.app.forecasts.what_if import JobForecast, PlatformForecast, WhatIf, wh
 from farm.app.long_running.snapshots import image_from
 from farm.results.formatting import sentence
 from farm.scenario import TwinErrors
-from farm.terminal.error_messages import said_if_interrupted
+from farm.terminal.error_messages import on_interrupt
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Overrides, Redis
 from farm.terminal.output import note, print_json, shared_progress
 from farm.terminal.tables import Listing, numbers, texts
@@ -57,7 +57,7 @@ def whatif(
     """
     image = image_from(source, redis, folder, sets or ())
     again = "nothing is kept; the same command begins again, and fewer --rollouts take less time"
-    with said_if_interrupted(lambda: again), shared_progress("simulating", silent=as_json) as tell:
+    with on_interrupt(lambda: again), shared_progress("simulating", silent=as_json) as tell:
         found = what_if(
             image, sets or (), count=count, seed=seed, arrivals=arrivals, limit=limit, on_share=tell
         )

@@ -16,7 +16,7 @@ from farm.live.redis.connection import redacted
 from farm.metrics.exporter import LOOPBACK
 from farm.scenario import load_scenario
 from farm.scenario.model import StandingFarm
-from farm.terminal.error_messages import said_if_interrupted
+from farm.terminal.error_messages import on_interrupt
 from farm.terminal.options import (
     DEFAULT_DIR,
     AsJson,
@@ -88,7 +88,7 @@ def up(
     options += own_options(metrics)
     stays = f"{wanted.name} was stopped; its jobs stay in {folder}, and the same command starts it"
     with (
-        said_if_interrupted(lambda: stays),
+        on_interrupt(lambda: stays),
         progress(f"starting {wanted.name}", silent=quiet or as_json),
     ):
         place = start_in_background(scenario, redis, folder, options)

@@ -10,11 +10,11 @@ from typing import Annotated
 import typer
 
 from farm.app.twin import PoolTwin, Twin, write_twin
-from farm.doctor.capacity import refuse_more_than_told
+from farm.doctor.capacity import refuse_more_than_slots
 from farm.records.bundle import is_bundle, with_capacity
 from farm.records.importing import load_records
 from farm.results.formatting import readable_percent, readable_ratio, readable_span
-from farm.terminal.error_messages import said_if_interrupted
+from farm.terminal.error_messages import on_interrupt
 from farm.terminal.options import AsJson, Columns, Quiet, Slots, Source, Zone, columns_of, zone_of
 from farm.terminal.output import (
     note,
@@ -22,8 +22,8 @@ from farm.terminal.output import (
     progress,
     reading_progress,
     remark,
+    show_share,
     this_command,
-    told,
 )
 from farm.terminal.tables import Listing, folding, numbers
 from farm.twin.baseline import Check, Interval
@@ -69,11 +69,11 @@ def twin(
     with reading_progress(silent=quiet) as on_read:
         bundle = load_records(files, source, columns_of(column), zone_of(zone), on_read)
         bundle = with_capacity(bundle, slots)
-        refuse_more_than_told(bundle)
+        refuse_more_than_slots(bundle)
     place = files[0] if is_bundle(files[0]) else None
     again = f"{out} was not written; the same command begins again"
-    with said_if_interrupted(lambda: again), progress("trying pools", silent=quiet) as update:
-        made = write_twin(bundle, place, out, partial(told, update))
+    with on_interrupt(lambda: again), progress("trying pools", silent=quiet) as update:
+        made = write_twin(bundle, place, out, partial(show_share, update))
     remark(*made.remarks, quiet=quiet)
     if as_json:
         written = str(out) if out.exists() else None

@@ -12,7 +12,7 @@ from farm.app.report import follow_run, write_figure
 from farm.app.report import report as write_report
 from farm.core.errors import InputError
 from farm.terminal.options import Quiet
-from farm.terminal.output import progress, remark, told
+from farm.terminal.output import progress, remark, show_share
 
 
 def report(
@@ -44,7 +44,7 @@ def report(
         written = [page]
     elif figure is None:
         with progress("writing", silent=quiet) as update:
-            page = write_report(*what, out=out, on_step=partial(told, update))
+            page = write_report(*what, out=out, on_step=partial(show_share, update))
         written = [page]
     elif len(what) > 1:
         raise InputError(f"--figure: found {len(what)} runs; allowed: one")

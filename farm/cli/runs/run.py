@@ -14,9 +14,9 @@ from farm.cli.runs.run_summary import (
     EventLines,
     exit_code,
     kept_in,
-    said_with_size,
     share_done,
     show,
+    with_size,
 )
 from farm.live.wire.pool_report import FarmStatus
 from farm.metrics.exporter import LOOPBACK, MetricsPlace
@@ -114,7 +114,7 @@ def _what_next(scenario: Path, live: Path) -> None:
     simulated, sjf = (quote(f"{live}-{name}") for name in ("simulated", "sjf"))
     remark(
         "",
-        f"kept in {said_with_size(live)}. What next:",
+        f"kept in {with_size(live)}. What next:",
         "  the same farm in virtual time:",
         f"    {farm} simulate {played} --out {simulated}",
         "  how well the two agree:",

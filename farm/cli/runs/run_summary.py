@@ -56,7 +56,7 @@ def share_done(scenario: Scenario, at: float, ended: int) -> dict[str, int]:
     return {"completed": round(1000 * min(1.0, done / whole)), "total": 1000} if known else {}
 
 
-def said_with_size(run: Path) -> str:
+def with_size(run: Path) -> str:
     """Return a run directory and its size: that of many jobs is large."""
     size = sum(path.stat().st_size for path in run.iterdir()) / 1e6
     return f"{run} ({size:,.1f} MB)"

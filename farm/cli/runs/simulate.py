@@ -16,9 +16,9 @@ from farm.cli.runs.run_summary import (
     EventLines,
     exit_code,
     kept_in,
-    said_with_size,
     share_done,
     show,
+    with_size,
 )
 from farm.core.commands import Command
 from farm.core.driver import Observer
@@ -27,7 +27,7 @@ from farm.core.events import Event, JobFinished
 from farm.scenario import Scenario, load_scenario
 from farm.sim.engines import Engine
 from farm.sim.too_large import expected_jobs
-from farm.terminal.error_messages import said_if_interrupted
+from farm.terminal.error_messages import on_interrupt
 from farm.terminal.options import (
     AsJson,
     LearnFrom,
@@ -39,7 +39,7 @@ from farm.terminal.options import (
     ScenarioFile,
     learning,
 )
-from farm.terminal.output import progress, remark, this_command, told
+from farm.terminal.output import progress, remark, show_share, this_command
 from farm.units import format_roughly
 
 #: jobs of a run that are kept without --out: more take longer to write than to simulate again
@@ -77,7 +77,7 @@ def simulate(
     in_full = out is not None or not MOST_KEPT < expected_jobs(wanted) < math.inf
     with (
         kept_in(out, wanted, save=not no_save) as kept,
-        said_if_interrupted(lambda: _what_stays(kept)),
+        on_interrupt(lambda: _what_stays(kept)),
         progress(f"simulating {wanted.name}", silent=silent) as update,
     ):
         ticker = _Ticker(wanted, update)
@@ -91,7 +91,7 @@ def simulate(
             observers=observers,
             engine=engine,
             watch=ticker.show,
-            on_step=partial(told, update),
+            on_step=partial(show_share, update),
         )
     show(result, as_json=as_json, quiet=quiet)
     if kept is not None and not (quiet or as_json):
@@ -101,7 +101,7 @@ def simulate(
         if result.kept.summary.jobs.submitted > MOST_AGAIN:
             remark(f"kept in {kept} without its jobs, which are too many")
         else:
-            remark(f"kept in {said_with_size(kept) if in_full else _briefly(kept)}{page}")
+            remark(f"kept in {with_size(kept) if in_full else _briefly(kept)}{page}")
     raise typer.Exit(exit_code(result.kept.summary))
 
 
@@ -127,8 +127,8 @@ class _Ticker:
         """Show how far it is."""
         done = share_done(self._scenario, at, ended)
         share = f"{done['completed'] / 10:.0f} % of " if done else ""
-        said = f"{share}{self._scenario.name}: farm time {format_roughly(at)}, {events:,} events"
-        self._update(description=said, **done)
+        text = f"{share}{self._scenario.name}: farm time {format_roughly(at)}, {events:,} events"
+        self._update(description=text, **done)
 
 
 def _briefly(kept: Path) -> str:

@@ -13,7 +13,7 @@ from farm.core.errors import InputError
 from farm.results.comparison.metrics import metrics_named
 from farm.results.comparison.tables import render_sweep
 from farm.scenario import load_scenario
-from farm.terminal.error_messages import said_if_interrupted
+from farm.terminal.error_messages import on_interrupt
 from farm.terminal.options import (
     AsJson,
     Overrides,
@@ -79,7 +79,7 @@ def sweep(
         show(now, of)
 
     with (
-        said_if_interrupted(lambda: _what_stays(done, out)),
+        on_interrupt(lambda: _what_stays(done, out)),
         counted_progress("runs", silent=quiet) as show,
     ):
         found = play_sweep(grid, replications, out, chosen, share_of(relevant), show_runs, redis)

@@ -62,7 +62,7 @@ BEYOND = 2.0
 ROUNDING = 1e-6
 
 
-class _Told(msgspec.Struct, frozen=True):
+class _Given(msgspec.Struct, frozen=True):
     """A forecast whose truth is not known yet."""
 
     at: float
@@ -83,7 +83,7 @@ class PlatformMemory(msgspec.Struct):
     """The forecasts and errors of a platform, which a farm's next scheduler takes over."""
 
     #: forecasts by job
-    open: dict[str, list[_Told]] = {}
+    open: dict[str, list[_Given]] = {}
     #: instants of the forecasts, their errors and the waits, by the instant of the dispatch
     errors: list[tuple[float, float, float]] = []
     #: by level: how far it has moved
@@ -94,27 +94,27 @@ class PlatformMemory(msgspec.Struct):
     spans: int = 0
     span_ended_at: float = -1.0
 
-    def learn(self, told: _Told, at: float) -> None:
+    def learn(self, given: _Given, at: float) -> None:
         """Learn the truth about a forecast: its job was dispatched at this instant."""
-        self.errors.append((told.at, told.error(at), at - told.at))
+        self.errors.append((given.at, given.error(at), at - given.at))
         del self.errors[:-KEPT]
-        if told.at >= self.span_ended_at:
+        if given.at >= self.span_ended_at:
             self.spans, self.span_ended_at = self.spans + 1, at
-        if told.waits:
-            held = at - told.at <= np.array(told.waits) + ROUNDING
-            step = min(STEP, TOGETHER / (1 + self.known - told.known))
+        if given.waits:
+            held = at - given.at <= np.array(given.waits) + ROUNDING
+            step = min(STEP, TOGETHER / (1 + self.known - given.known))
             moved = self.shifts + step * (np.array(LEVELS) - held)
             self.shifts = np.clip(moved, -FARTHEST, FARTHEST).tolist()
         self.known += 1
 
     def quantiles(self, at: float) -> Floats | None:
         """Return those of the next error, by level; None: too little is known."""
-        going = [told for of_job in self.open.values() for told in of_job]
+        going = [given for of_job in self.open.values() for given in of_job]
         if len(self.errors) < TRIED:
             return None
         since = min(asked_at for asked_at, *_ in self.errors)
         known = np.array([error for _, error, _ in self.errors])
-        bounds = np.array([told.error(at) for told in going if told.at >= since])
+        bounds = np.array([given.error(at) for given in going if given.at >= since])
         return _quantiles(known, bounds, self._as_of_waits(np.array(LEVELS) + self.shifts))
 
     def _as_of_waits(self, levels: Floats) -> Floats:
@@ -135,7 +135,7 @@ class Calibration:
         self.platforms: dict[str, PlatformMemory] = {}
         self._platform_of: dict[str, PlatformMemory] = {}
 
-    def told(
+    def calibrate(
         self, platform: str, at: float, forecasts: Sequence[tuple[str, Sequence[float]]]
     ) -> list[tuple[float, ...]]:
         """Remember forecasts; return the calibrated quantiles of each, or none.
@@ -156,7 +156,7 @@ class Calibration:
             made: tuple[float, ...] = ()
             if errors is not None:
                 made = tuple(np.maximum(median + spread * errors, 0.0).tolist())
-            its.open.setdefault(job, []).append(_Told(at, median, spread, made, its.known))
+            its.open.setdefault(job, []).append(_Given(at, median, spread, made, its.known))
             self._platform_of[job] = its
             found.append(made if tells and median <= farthest else ())
         return found
@@ -176,7 +176,7 @@ class Calibration:
             if found[place].quantiles_at:
                 places.setdefault(str(executing(state).job.platform), []).append(place)
         for platform, some in places.items():
-            told = self.told(
+            calibrated = self.calibrate(
                 platform,
                 at,
                 [
@@ -184,7 +184,7 @@ class Calibration:
                     for n in some
                 ],
             )
-            for n, waits in zip(some, told, strict=True):
+            for n, waits in zip(some, calibrated, strict=True):
                 quantiles_at = tuple(wait + at for wait in waits)
                 found[n] = msgspec.structs.replace(found[n], quantiles_at=quantiles_at)
         return found
@@ -199,8 +199,8 @@ class Calibration:
     def dispatched(self, job: str, at: float) -> None:
         """Learn the truth about a job's forecasts."""
         if (its := self._platform_of.pop(job, None)) is not None:
-            for told in its.open.pop(job):
-                its.learn(told, at)
+            for given in its.open.pop(job):
+                its.learn(given, at)
 
     def _forget(self, scheduler: Scheduler) -> None:
         """Forget jobs that were never dispatched, or while no scheduler was there."""

@@ -34,7 +34,7 @@ class ErrorMemory(msgspec.Struct):
     """What a farm's next scheduler takes over of this."""
 
     #: by job: the method, and when it is to start, of each estimate
-    told: dict[str, list[tuple[str, float]]] = {}
+    given: dict[str, list[tuple[str, float]]] = msgspec.field(name="told", default_factory=dict)
     #: by method, seconds
     errors: dict[str, list[float]] = {}
 
@@ -51,20 +51,20 @@ class RecentErrors:
 
     def observe(self, event: Event, commands: Sequence[Command]) -> None:
         """Note what was told, and how it went."""
-        told = self.memory.told
+        given = self.memory.given
         if type(event) is EstimateMade:
-            kept = event.job in told or len(told) < MAX_TOLD
+            kept = event.job in given or len(given) < MAX_TOLD
             if kept and event.waiting and event.dispatch_at is not None and self._waits(event.job):
-                told.setdefault(event.job, []).append((event.rules, event.dispatch_at))
+                given.setdefault(event.job, []).append((event.rules, event.dispatch_at))
             return
         for command in commands:
             if type(command) is StartJob:
-                for rules, told_at in told.pop(command.job.id, ()):
+                for rules, estimate_at in given.pop(command.job.id, ()):
                     errors = self.memory.errors.setdefault(rules, [])
-                    errors.append(abs(event.at - told_at))
+                    errors.append(abs(event.at - estimate_at))
                     del errors[:-REMEMBERED]
             elif type(command) is EndJob:
-                told.pop(command.job.id, None)
+                given.pop(command.job.id, None)
 
     def of(self, rules: str) -> Lately | None:
         """Return how good a method was; None: no job that it told anything has started."""

@@ -95,7 +95,7 @@ class Learned(RuntimeEstimator):
         #: ``DECLARED``, and their products with those to what a run took
         self._distances = (0.0, 0.0)
         #: what each way said when a job was submitted
-        self._said: dict[str, dict[str, float]] = {}
+        self._ways: dict[str, dict[str, float]] = {}
 
     def estimate(self, job: Job, builder: Builder | None = None) -> float:
         """Return the expected run time in seconds."""
@@ -107,17 +107,17 @@ class Learned(RuntimeEstimator):
 
     def learn(self, job: Job, builder: Builder, elapsed: float, outcome: Outcome) -> None:
         """Hold what was said of a success against it, and remember it."""
-        said = self._said.pop(job.id, {})
+        ways = self._ways.pop(job.id, {})
         work = elapsed * speed_of(builder)
         if outcome != "succeeded" or not is_time(work):
             return
         for name in (job.kind, ALL):
             errors = latest(self._errors, name, {})
-            for way, found in said.items():
+            for way, found in ways.items():
                 errors.setdefault(way, Errors()).add(min(abs(found - work), LONGEST))
-        if KIND in said and DECLARED in said and min(said[KIND], said[DECLARED], work) > TINY:
-            distance = math.log(said[DECLARED] / said[KIND])
-            new = distance * distance, distance * math.log(work / said[KIND])
+        if KIND in ways and DECLARED in ways and min(ways[KIND], ways[DECLARED], work) > TINY:
+            distance = math.log(ways[DECLARED] / ways[KIND])
+            new = distance * distance, distance * math.log(work / ways[KIND])
             squares, products = (
                 FADES[-1] * a + b for a, b in zip(self._distances, new, strict=True)
             )
@@ -129,8 +129,8 @@ class Learned(RuntimeEstimator):
 
     def _chosen(self, job: Job) -> tuple[float, Basis]:
         found = list(self._candidates(job))
-        if job.id not in self._said:
-            latest(self._said, job.id, {way: time for way, time, _ in found})
+        if job.id not in self._ways:
+            latest(self._ways, job.id, {way: time for way, time, _ in found})
         median = next(((time, Basis(way, runs)) for way, time, runs in found if way == KIND), None)
         if median is None:
             return self._without_history(job)
@@ -190,7 +190,7 @@ class Learned(RuntimeEstimator):
     def load(self, state: JsonValues) -> None:
         """Restore runs and errors; StateError if the dump is invalid."""
         check_owner(state, self.name)
-        self._said.clear()
+        self._ways.clear()
         runs = converted(state, "runs", dict[str, list[float]])
         self._errors = converted(state, "errors", dict[str, dict[str, Errors]])
         squares, products = [

@@ -286,9 +286,9 @@ class RuntimeDistribution(RuntimeEstimator):
             own = self._of_runs(job, builder) and kind.contain(estimate * speed_of(builder))
             for history in (kind,) if own else (self._others, kind):
                 history.add(ended.began_at, ended.ended_at, ratio, work)
-            if self.estimator.uses_declared and is_time(told := job.declared_time) and told:
+            if self.estimator.uses_declared and is_time(declared := job.declared_time) and declared:
                 history = latest(self._declared, sort_of(job), _History())
-                ratio = min(max(work / told, SMALLEST), LARGEST)
+                ratio = min(max(work / declared, SMALLEST), LARGEST)
                 history.add(ended.began_at, ended.ended_at, ratio, work)
             self._young = None
 

@@ -50,7 +50,7 @@ def readings_of(
     return readings
 
 
-def told_of(*troubles: Trouble | None) -> Readings:
+def trouble_readings(*troubles: Trouble | None) -> Readings:
     """Return the metric of a server that is in these troubles."""
     kinds = {trouble.kind for trouble in troubles if trouble is not None}
     return {"farm_server_trouble": {(kind,): float(kind in kinds) for kind in KINDS}}
@@ -103,13 +103,13 @@ class ServerWatch:
             for stream in self._streams:
                 pipe.xlen(stream)
             info, keys, *lengths, refused = pipe.hgetall(self._refused).execute()
-            told = told_of(trouble_in(info), self._met())
-            self._readings = {**readings_of(info, keys, sum(lengths), refused), **told}
+            more = trouble_readings(trouble_in(info), self._met())
+            self._readings = {**readings_of(info, keys, sum(lengths), refused), **more}
         except redis.RedisError as error:
             with contextlib.suppress(redis.RedisError):
                 self._client.close()
-            told = told_of(trouble_of(error) or Trouble("gone"), self._met())
-            self._readings = {"farm_redis_up": {(): 0.0}, **told}
+            more = trouble_readings(trouble_of(error) or Trouble("gone"), self._met())
+            self._readings = {"farm_redis_up": {(): 0.0}, **more}
 
     def _watch(self) -> None:
         while True:

@@ -73,14 +73,14 @@ class Trouble(msgspec.Struct, frozen=True):
 
 def trouble_of(error: redis.RedisError) -> Trouble | None:
     """Return the trouble behind an error; None if it is not the server's."""
-    said = str(error).partition("\n")[0]
+    answer = str(error).partition("\n")[0]
     # a pipeline's error repeats its command, with all that jobs brought along
-    said = said.rpartition("of pipeline caused error: ")[2][:200]
+    answer = answer.rpartition("of pipeline caused error: ")[2][:200]
     kinds = (kind for one, kind in _TYPES.items() if isinstance(error, one))
     kind = next(kinds, None)
     if kind is None and isinstance(error, redis.ResponseError):
-        kind = next((known for word, known in _ANSWERS.items() if word in said), None)
-    return None if kind is None else Trouble(kind, said)
+        kind = next((known for word, known in _ANSWERS.items() if word in answer), None)
+    return None if kind is None else Trouble(kind, answer)
 
 
 def unusable_server(url: str, error: redis.RedisError) -> ServerError:

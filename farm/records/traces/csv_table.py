@@ -217,9 +217,9 @@ def _happened(
         for name in RECORDED[2:]
     )
     results = words._replace(values=[result_of(word, 0.0, 0.0) for word in words.values])
-    told = results if any(words.values) else None
+    outcomes = results if any(words.values) else None
     runners = builders._replace(values=_given(builders.values))
-    return Happened.between(arrived, started, finished, runners, told)
+    return Happened.between(arrived, started, finished, runners, outcomes)
 
 
 def write_csv(jobs: Iterable[Job], path: str | Path, happened: Happened | None = None) -> int:

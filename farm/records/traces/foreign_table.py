@@ -109,8 +109,8 @@ def _read(path: Path, text: str, fields: Mapping[str, str]) -> Records:
         raise TraceError(f"{path}:{_line(text, row)}: {message}")
     left_out = Counter(why.taken(np.flatnonzero(why.codes)).tolist())
     if not len(rows):
-        told = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
-        raise TraceError(f"{path}: found no job that can be used" + (f": {told}" if told else ""))
+        left = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
+        raise TraceError(f"{path}: found no job that can be used" + (f": {left}" if left else ""))
     unused = tuple(name for name in header if name not in fields.values())
     return _records(given, times, details)._replace(left_out=left_out, unused=unused)
 
@@ -179,8 +179,8 @@ def _by_its_names(path: Path, text: str) -> Records:
     if not (fields := _named(text)):
         return csv_table.read(path, text)
     found = _read(path, text, fields)
-    said = ", ".join(f"{theirs} is {ours}" for ours, theirs in fields.items() if ours != theirs)
-    return found._replace(notes=(*found.notes, f"by its names: {said}")) if said else found
+    names = ", ".join(f"{theirs} is {ours}" for ours, theirs in fields.items() if ours != theirs)
+    return found._replace(notes=(*found.notes, f"by its names: {names}")) if names else found
 
 
 def _named(text: str) -> dict[str, str]:
@@ -299,8 +299,8 @@ def _details(
             others[ours] = column
             continue
         if ours == "declared_time":
-            told = times[ours].tolist()
-            column = Coded.of(["" if math.isnan(time) else repr(time) for time in told])
+            each = times[ours].tolist()
+            column = Coded.of(["" if math.isnan(time) else repr(time) for time in each])
         known = column.as_they_appear()
         values: list[object] = [UNSET] * len(known.values)
         for place, text in enumerate(known.values):
@@ -355,9 +355,9 @@ def _records(
 ) -> Records:
     for field, ours in (("arrived_at", "submitted"), ("service_time", "duration")):
         if field in details:
-            _put(told := {field: Coded.of(times[ours].tolist())}, field, details.pop(field))
-            times = {**times, f"{ours} told": told[field].mapped(float)}
-    arrived = times.get("submitted told", times["submitted"])
+            _put(own := {field: Coded.of(times[ours].tolist())}, field, details.pop(field))
+            times = {**times, f"{ours} given": own[field].mapped(float)}
+    arrived = times.get("submitted given", times["submitted"])
     ids = [one or "" for one in details.pop("id", Coded.same("", len(arrived))).tolist()]
     if arrived.min() >= CALENDAR or arrived.min() < 0:
         arrived = arrived - arrived.min()
@@ -365,7 +365,7 @@ def _records(
     notes = ("ids not used, as they are not distinct: jobs are numbered",) if any(ids) else ()
     return Records(
         arrived,
-        times.get("duration told", times["duration"]),
+        times.get("duration given", times["duration"]),
         ids if distinct else None,
         details,
         notes=() if distinct else notes,

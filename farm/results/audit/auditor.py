@@ -195,7 +195,7 @@ class Auditor:
 
     def close(self, *, expect_all_ended: bool = True) -> None:
         """Check a run that is over: with ``expect_all_ended`` no job may be left."""
-        left = sorted(job for job, told in self.jobs.items() if not told.ended)
+        left = sorted(job for job, audited in self.jobs.items() if not audited.ended)
         if expect_all_ended and left:
             some = ", ".join(left[:10]) + (", …" if len(left) > 10 else "")
             self._fail(f"{len(left)} of {len(self.jobs)} jobs never ended: {some}", left[0])
@@ -372,7 +372,7 @@ class Auditor:
 
     def _fail(self, why: str, job: str | None = None) -> NoReturn:
         lines = [why if job is None else f"job {job!r}: {why}", f"  at the event: {self._event}"]
-        if job is not None and (told := self.jobs.get(job)) is not None:
-            lines.append(f"  submitted at {told.submitted_at}: {told.job}")
-            lines.extend(f"  at {at}: {value}" for at, value in told.history)
+        if job is not None and (audited := self.jobs.get(job)) is not None:
+            lines.append(f"  submitted at {audited.submitted_at}: {audited.job}")
+            lines.extend(f"  at {at}: {value}" for at, value in audited.history)
         raise InvariantError("\n".join(lines))

@@ -54,7 +54,7 @@ class Choice(NamedTuple):
         return f"{words} {statistic}".strip()
 
     @property
-    def said(self) -> str:
+    def text(self) -> str:
         """The value as it is said: 4 min."""
         return spoken_span(self.wait) if self.of.unit == "s" else readable(self.wait, self.of.unit)
 
@@ -83,18 +83,18 @@ def answer_of_choices(choices: Sequence[Choice]) -> str:
             less = f", and costs {_share(best, base)} less" if best in cheaper else ""
             no_more = "" if base.of.name == COST else " that costs no more"
             return f"{best.name} is the best{no_more}{less}: {_waits(best, base)}"
-        return _told(best, base, "wait less")
+        return _about(best, base, "wait less")
     if best := min(unharmed, key=_by_cost, default=None):
         longer = best.wait > base.wait
-        return _told(best, base, "wait longer by noise at most" if longer else "wait no longer")
+        return _about(best, base, "wait longer by noise at most" if longer else "wait no longer")
     if best := min(shorter, key=_by_wait, default=None):
-        return _told(best, base, "wait less")
+        return _about(best, base, "wait less")
     if best := min(cheaper, key=_by_wait, default=None):
-        return _told(best, base, "wait longer")
+        return _about(best, base, "wait longer")
     if worse := [one for one in others if one.verdict in LONGER]:
         least = min(worse, key=_by_wait)
-        said = f"{base.name} stays the best" if len(worse) == len(others) else "nothing is better"
-        return f"{said}: {_waits(base, least, 'with')} {least.name}"
+        text = f"{base.name} stays the best" if len(worse) == len(others) else "nothing is better"
+        return f"{text}: {_waits(base, least, 'with')} {least.name}"
     alike = min(others, key=_by_wait)
     if all(one.verdict == "same" for one in others):
         what = "the waits" if base.what.endswith(" wait") else f"the {base.what}"
@@ -111,7 +111,7 @@ def _by_cost(one: Choice) -> tuple[float, float]:
     return (one.cost, one.wait)
 
 
-def _told(one: Choice, base: Choice, jobs: str) -> str:
+def _about(one: Choice, base: Choice, jobs: str) -> str:
     """Return how jobs wait with a choice, and at what cost."""
     cost = ", at the same cost as with"
     if one.costs_other:
@@ -131,7 +131,7 @@ def _share(one: Choice, base: Choice) -> str:
 
 
 def _waits(one: Choice, other: Choice, instead: str = "") -> str:
-    return f"{one.what} {one.said}{_interval(one)} instead of {other.said} {instead}".rstrip()
+    return f"{one.what} {one.text}{_interval(one)} instead of {other.text} {instead}".rstrip()
 
 
 def _interval(one: Choice) -> str:
@@ -141,16 +141,16 @@ def _interval(one: Choice) -> str:
     ends = max(0.0, one.low), one.high
     if one.of.unit == "s":
         _, length = spoken_unit(one.wait)
-        said = [spoken_in(end, length) for end in ends]
+        text = [spoken_in(end, length) for end in ends]
     else:
-        said = [readable(end, one.of.unit) for end in ends]
-    return f" (95 %: {said[0]} to {said[1]})"
+        text = [readable(end, one.of.unit) for end in ends]
+    return f" (95 %: {text[0]} to {text[1]})"
 
 
 def _alike(one: Choice, base: Choice) -> str:
     if not one.wait and not base.wait and one.of is MEAN_WAIT:
         return "no job waits"
-    return f"{one.what} {one.said}{'' if one.said == base.said else f' against {base.said}'}"
+    return f"{one.what} {one.text}{'' if one.text == base.text else f' against {base.text}'}"
 
 
 def answer_of_sweep(sweep: Sweep, metric: Metric = MEAN_WAIT) -> str:
@@ -164,9 +164,9 @@ def answer_of_sweep(sweep: Sweep, metric: Metric = MEAN_WAIT) -> str:
         one = choices[0]
         seeds = "with one seed" if len(sweep.seeds) == 1 else f"over {len(sweep.seeds)} seeds"
         cost = "" if metric.name == COST else f", cost {one.cost:,.3g}"
-        return f"{one.what} {one.said}{_interval(one)} {seeds}{cost}"
+        return f"{one.what} {one.text}{_interval(one)} {seeds}{cost}"
     if metric.better is None:  # none is the best
-        return f"{choices[0].what} " + ", ".join(f"{one.said} with {one.name}" for one in choices)
+        return f"{choices[0].what} " + ", ".join(f"{one.text} with {one.name}" for one in choices)
     return answer_of_choices(choices) + noise
 
 
@@ -244,16 +244,16 @@ def _moved(pair: PairComparison) -> str:
     """Return which parts of the jobs gain and lose, where all jobs together wait as before."""
     if next(one.verdict for one in pair.metrics if one.metric == WAIT) not in STILL:
         return ""
-    told = [one for one in pair.parts if one.verdict in ("better", "worse")]
-    told = [one for one in told if one.of == told[0].of]
-    ends = [min(told, key=lambda one: one.difference or 0.0)] if told else []
-    ends += [max(told, key=lambda one: one.difference or 0.0)] if len(told) > 1 else []
-    said = [
+    clear = [one for one in pair.parts if one.verdict in ("better", "worse")]
+    clear = [one for one in clear if one.of == clear[0].of]
+    ends = [min(clear, key=lambda one: one.difference or 0.0)] if clear else []
+    ends += [max(clear, key=lambda one: one.difference or 0.0)] if len(clear) > 1 else []
+    text = [
         f"{one.name} {'wait less' if one.verdict == 'better' else 'wait longer'} "
         f"({spoken_span(one.other or 0.0)} instead of {spoken_span(one.base or 0.0)})"
         for one in ends
     ]
-    return f"with {pair.other} jobs of {' and those of '.join(said)}" if said else ""
+    return f"with {pair.other} jobs of {' and those of '.join(text)}" if text else ""
 
 
 def choices_of_comparison(comparison: Comparison) -> Iterator[Choice]:

@@ -300,12 +300,12 @@ class CommonJobs:
         both = [(base.runs[seed], other.runs[seed]) for seed in base.runs if seed in other.runs]
         self.by_run: list[Pairs] = []
         self.base, self.other = (joined(map(_counted, one.runs.values())) for one in (base, other))
-        self.impostors = 0
+        self.reused_ids = 0
         for one, two in both or [(base.first, other.first)]:
             pairs = _same_ids(_counted(one), _counted(two))
             same = _same_jobs(pairs)
             self.by_run.append(Pairs(*(table.taken(same) for table in pairs)))
-            self.impostors += int((~same).sum())
+            self.reused_ids += int((~same).sum())
         self.pairs = Pairs(*(joined(tables) for tables in zip(*self.by_run, strict=True)))
         self.count = len(self.pairs.base)
 
@@ -336,8 +336,8 @@ class CommonJobs:
     @property
     def note(self) -> str:
         """What a reader must know about the jobs."""
-        if self.impostors:
-            share = f"{self.impostors:,} jobs have the same id and are different jobs"
+        if self.reused_ids:
+            share = f"{self.reused_ids:,} jobs have the same id and are different jobs"
             rest = ", and are not compared" if self.count else ": there is nothing to compare"
             return f"{share}{rest} job by job"
         if not self.count:

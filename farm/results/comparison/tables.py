@@ -136,8 +136,8 @@ def _cells(row: SweepRow, *, whole: bool, shares: bool) -> tuple[str, str, Text]
     cells = difference_cells(row.difference, relative, row.difference_interval, row.unit)
     between = f" ({cells[1]} to {cells[2]})" if whole and cells[1] != cells[2] else ""
     verdict = row.verdict or ""
-    said = verdict if verdict == "same" else f"{cells[0]}{between} {verdict}"
-    return mean, around, styled(said, STYLES.get(verdict, ""))
+    shown = verdict if verdict == "same" else f"{cells[0]}{between} {verdict}"
+    return mean, around, styled(shown, STYLES.get(verdict, ""))
 
 
 def difference_cells(
@@ -251,8 +251,8 @@ def matrix_of_comparison(
         for one in found:
             cells = difference_cells(one.difference, one.relative, one.interval, one.unit)
             verdict = one.verdict or ""
-            said = "same" if verdict == "same" else f"{cells[0]} {verdict}"
-            runs.append((readable(one.other, one.unit), styled(said, STYLES.get(verdict, ""))))
+            shown = "same" if verdict == "same" else f"{cells[0]} {verdict}"
+            runs.append((readable(one.other, one.unit), styled(shown, STYLES.get(verdict, ""))))
         name = found[0].metric.replace("_", " ")
         yield name, readable(found[0].base, found[0].unit), runs
 
@@ -304,8 +304,8 @@ def _compared(metric: MetricComparison) -> list[str | Text]:
     unit, verdict, of = metric.unit, metric.verdict or "", (metric.difference, metric.relative)
     values = [readable(one, unit) for one in (metric.base, metric.other)]
     cells = difference_cells(*of, metric.interval, unit, metric.base)
-    said = styled(verdict, STYLES.get(verdict, ""))
-    return [metric.metric.replace("_", " "), *values, *cells, said]
+    shown = styled(verdict, STYLES.get(verdict, ""))
+    return [metric.metric.replace("_", " "), *values, *cells, shown]
 
 
 def _intervals(pair: PairComparison) -> list[str]:
@@ -326,8 +326,8 @@ def _unknown(pairs: Iterable[PairComparison]) -> list[str]:
     found = sorted(
         {str(m.verdict) for pair in pairs for m in pair.metrics if m.verdict in DIRECTIONS}
     )
-    said = "the noise of one run is unknown there; give several seeds"
-    return [f"{', '.join(found)}: {said}"] if found else []
+    shown = "the noise of one run is unknown there; give several seeds"
+    return [f"{', '.join(found)}: {shown}"] if found else []
 
 
 def _notes(pair: PairComparison) -> list[str]:

@@ -195,18 +195,18 @@ def _write_states(run: Run, path: Path) -> None:
 
 def _workload(jobs: JobTable, builders: int) -> dict[str, object]:
     names: dict[tuple[str, float], str] = {}
-    told: list[dict[str, object]] = []
+    written: list[dict[str, object]] = []
     ran = jobs.taken(~np.isnan(jobs["service_time_s"]))
     for row, arrived_at in zip(ran, ran.arrived_at.tolist(), strict=True):
         key = (row["kind"], row["service_time_s"])
         profile = names.setdefault(key, f"{row['kind']}-{len(names) + 1}")
         job = {"id": row["job_id"], "subtime": arrived_at, "res": 1, "profile": profile}
         declared = row["declared_time_s"]
-        told.append(job if math.isnan(declared) else job | {"walltime": declared})
+        written.append(job if math.isnan(declared) else job | {"walltime": declared})
     profiles = {
         name: {"type": "delay", "delay": time, "kind": kind} for (kind, time), name in names.items()
     }
-    return {"nb_res": builders, "jobs": told, "profiles": profiles}
+    return {"nb_res": builders, "jobs": written, "profiles": profiles}
 
 
 def _schedule(jobs: JobTable, machines: int) -> dict[str, object]:

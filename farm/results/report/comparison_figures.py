@@ -67,8 +67,8 @@ def trade_off_chart(choices: Sequence[Choice]) -> list[Chart]:
         [drawn] = chart.axes.plot(
             one.cost, one.wait / scale, "o", color=COLOURS["c1" if one.name in best else "c0"]
         )
-        told = f"mean wait {readable_span(one.wait)}, cost {readable_ratio(one.cost)}"
-        drawn.set_gid(f"said:{one.name}: {told}")
+        numbers = f"mean wait {readable_span(one.wait)}, cost {readable_ratio(one.cost)}"
+        drawn.set_gid(f"said:{one.name}: {numbers}")
     top = max(one.wait for one in choices) / scale * 1.15 or 1.0
     named = [choices[0], *(one for one in choices[1:] if one.name in best)]
     named[1:] = sorted(named[1:], key=lambda one: one.wait)

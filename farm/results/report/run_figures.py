@@ -209,22 +209,22 @@ class RunFigures:
     def _estimates(self) -> list[Chart]:
         """Draw the estimates at submission against the outcome: median and middle 80 %."""
         arrived = self._jobs.arrived
-        said = np.maximum(0.0, self._table["estimated_dispatch_at_s"] - arrived)
+        estimated = np.maximum(0.0, self._table["estimated_dispatch_at_s"] - arrived)
         came = np.maximum(0.0, self._table["dispatched_at_s"] - arrived)
-        both = ~np.isnan(said + came)
+        both = ~np.isnan(estimated + came)
         if both.sum() < 2:
             return []
-        said, came = said[both], came[both]
-        order = np.argsort(said, kind="stable")
+        estimated, came = estimated[both], came[both]
+        order = np.argsort(estimated, kind="stable")
         groups = [g for g in np.array_split(order, min(20, len(order) // 2)) if len(g)]
-        middle = [float(np.median(said[group])) for group in groups]
+        middle = [float(np.median(estimated[group])) for group in groups]
         low, median, high = (
             [float(np.quantile(came[group], level)) for group in groups]
             for level in (0.1, 0.5, 0.9)
         )
         top = max(1.0, *high, *middle)
         unit, seconds = time_unit(top)
-        close = float(np.mean(np.abs(said - came) <= np.maximum(60.0, 0.2 * came)))
+        close = float(np.mean(np.abs(estimated - came) <= np.maximum(60.0, 0.2 * came)))
         title = f"Waits: {readable_percent(close)} of the estimates within a fifth or a minute"
         chart = Chart(title, f"estimated ({unit})", f"came ({unit})", height=3.4)
         chart.units(f" {unit} estimated", f" {unit}")

@@ -65,24 +65,24 @@ def answer_of_run(
     ended += [f"{many(counts.failed, 'job')} failed"] * bool(counts.failed)
     if wait.p95 is None or wait.max is None:
         return "; ".join(["no job started", *ended])
-    said = f"p95 wait {spoken_span(wait.p95)}"
+    text = f"p95 wait {spoken_span(wait.p95)}"
     if not wait.max:
-        said = "no job waited"
+        text = "no job waited"
     elif not is_short(summary):
-        said = said if wait.p95 else "fewer than one in twenty jobs waited"
-        said += ": there are enough builders"
+        text = text if wait.p95 else "fewer than one in twenty jobs waited"
+        text += ": there are enough builders"
     elif scenario and (shortage := shortage_of(jobs_of_run(), summary, scenario)) is not None:
         waits, it = wait.p95, "it"
         if shortage.wait is not None and spoken_span(shortage.wait) != spoken_span(wait.p95):
             waits, it = shortage.wait, "that"
-            said += f", for {_name(shortage)} {spoken_span(waits)}"
+            text += f", for {_name(shortage)} {spoken_span(waits)}"
         boots = [pool.boot_time for pool in shortage.pools if pool.provisioner or pool.uses]
         if any(boot / BOOTS <= waits <= BOOTS * boot for boot in boots):
-            return "; ".join([f"{said}: {_builders(shortage)} take as long to boot", *ended])
-        said += f": {_why(shortage)}{_when(shortage)}"
+            return "; ".join([f"{text}: {_builders(shortage)} take as long to boot", *ended])
+        text += f": {_why(shortage)}{_when(shortage)}"
         if more is not None and more.pool in {pool.name for pool in shortage.pools}:
-            said += f"; {_with_more(more, waits, it)}"
-    return "; ".join([said, *ended])
+            text += f"; {_with_more(more, waits, it)}"
+    return "; ".join([text, *ended])
 
 
 def is_short(summary: Summary) -> bool:

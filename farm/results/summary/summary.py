@@ -126,12 +126,12 @@ def too_fast(records: RunRecords, speed: float) -> list[str]:
     median = float(np.median(times)) / speed if len(times) else math.inf
     if median >= SHORT:
         return []
-    said = (
+    text = (
         f"at speed {speed:g} the median job lasts {median * 1000:.2g}ms of real time, so the "
         f"farm's own work counts; from {SHORT * 1000:g}ms on (speed {speed * median / SHORT:.2g}) "
         "live and simulated runs agree better"
     )
-    return [said]
+    return [text]
 
 
 class Measured:

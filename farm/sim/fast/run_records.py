@@ -143,9 +143,9 @@ def ends_of(played: Played, ended: Array) -> Iterator[EndJob]:
     farm, jobs, names, reasons = played.farm, played.load.jobs, names_of(played), reasons_of(played)
     estimates = played.load.estimates[ended].tolist()
     fields = ["submitted_at", "finished_at", "dispatched_at", "builder", "slot", "attempts"]
-    told = farm.jobs[[*fields, "started", "ended", "losses"]][ended].tolist()
+    jobs_rows = farm.jobs[[*fields, "started", "ended", "losses"]][ended].tolist()
     lost_under, pools = _lost_under(played), _made(played)["pool"].tolist()
-    for number, estimate, row in zip(ended.tolist(), estimates, told, strict=True):
+    for number, estimate, row in zip(ended.tolist(), estimates, jobs_rows, strict=True):
         submitted_at, finished_at, at, builder, slot, attempts, started, how, losses = row
         job, reason = jobs[number], ""
         cause = Cause.FAILED if job.fails else Cause.FINISHED

@@ -17,7 +17,7 @@ NARROW = [100.0 + 10 * level for level in range(-4, 5)]
 
 def tell(calibration, job, at, platform="x"):
     """Tell one job; return its calibrated quantiles."""
-    (told,) = calibration.told(platform, at, [(job, NARROW)])
+    (told,) = calibration.calibrate(platform, at, [(job, NARROW)])
     return told
 
 
@@ -89,7 +89,7 @@ def test_errors_in_common_count_as_few() -> None:
 def test_a_wait_far_beyond_all_known_ones_has_no_interval() -> None:
     """A queue that grows for hours: what is known of short waits says nothing of long ones."""
     for times, tells in ((1.4, True), (1.6, False)):
-        (told,) = known().told("x", 7000.0, [("long", [times * wait for wait in NARROW])])
+        (told,) = known().calibrate("x", 7000.0, [("long", [times * wait for wait in NARROW])])
         assert bool(told) == tells
 
 
@@ -128,7 +128,7 @@ def test_jobs_that_wait_together_count_as_few() -> None:
         calibration = known()
         (its,) = calibration.platforms.values()
         before = its.shifts[-1]
-        calibration.told("x", 9000.0, [(f"late-{number}", NARROW) for number in range(jobs)])
+        calibration.calibrate("x", 9000.0, [(f"late-{number}", NARROW) for number in range(jobs)])
         for number in range(jobs):
             calibration.dispatched(f"late-{number}", 9500.0)
         return its.shifts[-1] - before
@@ -143,10 +143,10 @@ def test_what_a_growing_queue_has_in_common_is_no_reason_to_go_on() -> None:
     """
     calibration, waits = known(30), [100.0 * wait for wait in NARROW]
     for number in range(60):
-        calibration.told("x", 5000.0 + 100 * number, [(f"late-{number}", waits)])
+        calibration.calibrate("x", 5000.0 + 100 * number, [(f"late-{number}", waits)])
     for number in range(60):
         calibration.dispatched(f"late-{number}", 15_000.0 + 125 * number)
-    (told,) = calibration.told("x", 23_000.0, [("next", waits)])
+    (told,) = calibration.calibrate("x", 23_000.0, [("next", waits)])
     # of ninety errors the last sixty were 0 to 1,475 s
     assert told[0] < 10_200 < told[4] < 10_900 < told[-1] < 11_600
 

@@ -217,7 +217,7 @@ def test_of_a_very_long_queue_not_all_that_was_told_is_kept(monkeypatch):
     def tell(*jobs: str) -> list[int]:
         for job in jobs:
             recent.observe(events.EstimateMade(0.0, job, "rollout", 9.0, waiting=1), ())
-        return [len(recent.memory.told.get(job, ())) for job in ("a", "b", "c")]
+        return [len(recent.memory.given.get(job, ())) for job in ("a", "b", "c")]
 
     assert tell("a", "b", "c", "a") == [2, 1, 0]
     start = StartJob(Job(id="a", service_time=1.0, platform=AMD64), 1, "linux-1", 0)

@@ -163,10 +163,10 @@ def test_the_next_scheduler_knows_how_right_estimates_were(lead: Lead):
     """The errors from which intervals are made, and what a user is told of the last ones."""
     leader, calibration = lead(), Calibration()
     control = leader.control(calibrations={"declared": calibration})
-    calibration.told("amd64", 0.0, [("a", [float(n) for n in range(9)]), ("b", [5.0] * 9)])
+    calibration.calibrate("amd64", 0.0, [("a", [float(n) for n in range(9)]), ("b", [5.0] * 9)])
     calibration.dispatched("a", 44.0)
     job = Job(id="c", service_time=1.0, platform=Platform("amd64"))
-    control._lately.memory.told["c"] = [("rollout", 10.0)]
+    control._lately.memory.given["c"] = [("rollout", 10.0)]
     control.observe(AlarmRang(50.0), [StartJob(job, 1, "linux-1", 0)])
     control.turn()
     leader.commit()

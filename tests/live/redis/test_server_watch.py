@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import generate_latest
 
 from farm.live.redis.server import choose_server
-from farm.live.redis.server_watch import ServerWatch, readings_of, told_of
+from farm.live.redis.server_watch import ServerWatch, readings_of, trouble_readings
 from farm.live.redis.trouble import Trouble
 from farm.metrics.catalogue import REDIS
 from farm.metrics.exporter import registry_of
@@ -34,12 +34,12 @@ def number(readings, name: str) -> float:
 
 def test_every_metric_of_the_catalogue_has_a_value():
     """None of them is empty for a server that answers."""
-    assert {*readings_of(INFO, 1, 2), *told_of()} == set(REDIS)
+    assert {*readings_of(INFO, 1, 2), *trouble_readings()} == set(REDIS)
 
 
 def test_promtool_finds_nothing_to_complain_about(tool):
     """Names, units, help texts."""
-    readings = {**readings_of(INFO, 1, 2), **told_of(Trouble("disk"))}
+    readings = {**readings_of(INFO, 1, 2), **trouble_readings(Trouble("disk"))}
     text = generate_latest(registry_of(lambda: readings, process=False))
     check = [tool("promtool"), "check", "metrics"]
     run = subprocess.run(check, input=text, capture_output=True)
