@@ -8,6 +8,7 @@ from farm.core.commands import StartJob
 from farm.core.model import Outcome
 from farm.emulation.behaviour import BuilderBehaviour
 from farm.emulation.builder import BuilderEvent, EmulatedBuilder
+from farm.emulation.sharing import Sharing
 from farm.live.wire.messages import Play
 from farm.metrics.service import HostMetrics
 from workers.agenda import Agenda, FarmAgenda
@@ -80,7 +81,9 @@ class PlayedBuilder(EmulatedBuilder):
                 lambda burnt: self._burned(command, burnt),
                 cores=self._cores,
             )
-            self._share(command, ENDLESS * self._pace)
+            if isinstance(self._sharing, Sharing):  # it weighs on its neighbours
+                self._sharing.start(command, ENDLESS * self._pace)
+                self._report_load()
 
     def _burned(self, command: StartJob, burnt: Burnt) -> None:
         """Handle the end of a burning attempt; called by the burner's thread."""
@@ -93,7 +96,7 @@ class PlayedBuilder(EmulatedBuilder):
                 self._metrics.burnt(job.mode, burnt.real * threads, work, burnt.cpu)
                 self._journal.burnt(job.id, command.attempt, self.id, work, burnt.cpu)
             failed = burnt.error is not None or job.fails
-            self._stop(command)
+            self._sharing.stop(job.id)
             self._end(command, "failed" if failed else "succeeded", burnt.error or "")
 
     def _end(self, command: StartJob, outcome: Outcome, reason: str = "") -> None:

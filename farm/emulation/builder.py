@@ -25,11 +25,11 @@ from farm.core.events import (
 )
 from farm.core.model import Outcome
 from farm.core.pools.retirement import pattern_of
-from farm.emulation.agenda import FINISH, LIFE, Action, Agenda, Due
+from farm.emulation.agenda import LIFE, Action, Agenda
 from farm.emulation.behaviour import BuilderBehaviour, BuilderSpec
 from farm.emulation.client import own_estimate
 from farm.emulation.own_loop import LoopDriver, OwnLoop
-from farm.emulation.sharing import Sharing
+from farm.emulation.sharing import Alone, Sharing
 
 BuilderEvent = (
     BuilderJoined
@@ -78,14 +78,14 @@ class EmulatedBuilder:
             self._loop = LoopDriver(loop, behaviour.failed, self, agenda, report)
         #: an attempt takes its service time, and nothing follows upon its end
         self.simple = spec.law is None and not spec.builder.cleans and not spec.pickup_time
-        #: how the attempts share the builder; None: they do not slow each other down
-        self._sharing: Sharing | None = None
-        if spec.law is not None:
-            self._sharing = Sharing(spec.law, self.speed, agenda, self.place, self._shared)
+        #: when the attempts end
+        self._sharing: Sharing | Alone
+        if spec.law is None:
+            self._sharing = Alone(self.speed, agenda, self.place, self._done)
+        else:
+            self._sharing = Sharing(spec.law, self.speed, agenda, self.place, self._done)
         self._agenda = agenda
         self._report = report
-        #: when attempts end that slow each other down by nothing, by job, and what happens then
-        self._ends: dict[str, tuple[float, Due]] = {}
         #: it reports its load, by these limits
         self._limits = spec.load_limits
         self._overloaded = False
@@ -159,36 +159,25 @@ class EmulatedBuilder:
     def resolve(self, command: StartJob, outcome: Outcome, reason: str = "") -> bool:
         """End an attempt at this instant; return False if it has ended already."""
         if known := self.attempts.get(command.job.id) is command:
-            self._stop(command)
+            self._sharing.stop(command.job.id)
             self._end(command, outcome, reason)
         return known
 
     def work_on(self, command: StartJob) -> None:
         """Let an attempt's service time pass."""
-        if self._sharing is not None:
-            self._share(command, command.job.service_time)
-        else:
-            self._finish_at(self._agenda.now + command.job.service_time / self.speed, command)
+        self._sharing.start(command, command.job.service_time)
+        self._report_load()
 
     def fraction_done(self, job: str) -> float | None:
         """Return which part of an attempt's work is done now, 0 to 1; None: that is not known."""
         start = self.attempts.get(job)
-        if start is None:
+        if start is None or job not in self._sharing:
             return None
-        now = self._agenda.now
-        if self._sharing is not None and job in self._sharing:
-            left = self._sharing.remaining(job)
-        elif (expected := self._ends.get(job)) is not None:
-            left = (expected[0] - now) * self.speed
-        else:
-            return None
-        return part_done(left, start.job.service_time)
+        return part_done(self._sharing.remaining(job), start.job.service_time)
 
-    def _finish_at(self, at: float, command: StartJob) -> None:
-        place, action = self.place + command.slot, partial(self._finish, command)
-        self._ends[command.job.id] = at, self._agenda.put(at, FINISH, place, action)
-
-    def _finish(self, command: StartJob, _: float) -> None:
+    def _done(self, job: str) -> None:
+        """An attempt's work is done."""
+        command = self.attempts[job]
         self._end(command, "failed" if command.job.fails else "succeeded")
 
     def _end(self, command: StartJob, outcome: Outcome, reason: str = "") -> None:
@@ -199,8 +188,6 @@ class EmulatedBuilder:
         if rest_time is None:  # reported before the end, which would free a slot
             self._report(DrainRequested(at, pattern_of(self.id), retire=True))
         del self.attempts[job]
-        if (expected := self._ends.pop(job, None)) is not None:
-            expected[1].action = None
         self._report(JobFinished(at, job, command.attempt, self.id, outcome, reason))
         self._report_load()
         if self._loop is not None:
@@ -217,23 +204,9 @@ class EmulatedBuilder:
             self.cleaning -= 1
             self._report(SlotCleaned(at, self.id, slot))
 
-    def _share(self, command: StartJob, work: float) -> None:
-        """Begin an attempt whose end depends on its neighbours."""
-        if self._sharing is not None:
-            self._sharing.start(command, work)
-            self._report_load()
-
-    def _stop(self, command: StartJob) -> None:
-        if self._sharing is not None:
-            self._sharing.stop(command.job.id)
-
-    def _shared(self, job: str) -> None:
-        """An attempt is over that its neighbours slowed down."""
-        self._finish(self.attempts[job], self._agenda.now)
-
     def _report_load(self) -> None:
         """Report how loaded the builder is after a change, if it has limits."""
-        if self._limits is not None and self._sharing is not None:
+        if self._limits is not None and isinstance(self._sharing, Sharing):
             load, at = self._sharing.slowdown, self._agenda.now
             self._overloaded = self._limits.overloaded(load, was=self._overloaded)
             self._report(LoadReported(at, self.id, load, self._overloaded))
@@ -282,10 +255,7 @@ class EmulatedBuilder:
         """Drop everything without a word; nothing happens here any more."""
         self.gone = True
         self.attempts.clear()
-        for _, expected in self._ends.values():
-            expected.action = None
-        if self._sharing is not None:
-            self._sharing.revoke()
+        self._sharing.revoke()
 
     def resume(
         self,
@@ -293,19 +263,13 @@ class EmulatedBuilder:
         running: Sequence[tuple[StartJob, float]],
         cleaning: Sequence[int],
     ) -> None:
-        """Continue as a builder that is there: attempts with their ends, and slots to be cleaned.
-
-        Under contention the work left of an attempt is its time left at the builder's full speed.
-        """
+        """Continue as a builder that is there: attempts with their ends, slots to be cleaned."""
         self.booted = True
         self._lives_since(joined_at)
-        now = self._agenda.now
         for command, finish_at in running:
             self.attempts[command.job.id] = command
-            if self._sharing is None:
-                self._finish_at(finish_at, command)
-            else:
-                self._share(command, (finish_at - now) * self.speed)
+            self._sharing.resume(command, finish_at)
+            self._report_load()
         if self._loop is not None:
             self._loop.start(set(cleaning))
             return

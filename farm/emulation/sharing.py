@@ -1,4 +1,4 @@
-"""The attempts of one builder that slow each other down, and who of them ends next."""
+"""When the attempts on a builder end: each after its own work, or sharing what slows them down."""
 
 from __future__ import annotations
 
@@ -8,6 +8,50 @@ from farm.core.commands import StartJob
 from farm.core.contention.laws import ContentionLaw
 from farm.core.contention.progress import Progress
 from farm.emulation.agenda import FINISH, Agenda, Due
+
+
+class Alone:
+    """Attempts that do not slow each other down; ``ended`` is called with each one that is done."""
+
+    def __init__(
+        self, speed: float, agenda: Agenda, place: int, ended: Callable[[str], None]
+    ) -> None:
+        self._speed, self._agenda, self._place, self._ended = speed, agenda, place, ended
+        #: when each ends, and what happens then
+        self._ends: dict[str, tuple[float, Due]] = {}
+
+    def __contains__(self, job: str) -> bool:
+        return job in self._ends
+
+    def remaining(self, job: str) -> float:
+        """Return the work left of an attempt now, seconds at full speed."""
+        return (self._ends[job][0] - self._agenda.now) * self._speed
+
+    def start(self, command: StartJob, work: float) -> None:
+        """Begin an attempt of this much work (s)."""
+        self.resume(command, self._agenda.now + work / self._speed)
+
+    def resume(self, command: StartJob, finish_at: float) -> None:
+        """Continue an attempt that ends then."""
+        job, place = command.job.id, self._place + command.slot
+        self._ends[job] = (
+            finish_at,
+            self._agenda.put(finish_at, FINISH, place, lambda _: self._due(job)),
+        )
+
+    def stop(self, job: str) -> None:
+        """Let an attempt not end, if it is here."""
+        if (end := self._ends.pop(job, None)) is not None:
+            end[1].action = None
+
+    def revoke(self) -> None:
+        """Let none of them end."""
+        for _, end in self._ends.values():
+            end.action = None
+
+    def _due(self, job: str) -> None:
+        del self._ends[job]
+        self._ended(job)
 
 
 class Sharing:
@@ -25,6 +69,7 @@ class Sharing:
         ended: Callable[[str], None],
     ) -> None:
         self._progress: Progress[str] = Progress(law, speed)
+        self._speed = speed
         self._agenda, self._place, self._ended = agenda, place, ended
         self._slots: dict[str, int] = {}
         self._next: Due | None = None
@@ -55,6 +100,10 @@ class Sharing:
             slot=command.slot,
         )
         self._expect_next()
+
+    def resume(self, command: StartJob, finish_at: float) -> None:
+        """Continue an attempt whose work left is its time left at the builder's full speed."""
+        self.start(command, (finish_at - self._agenda.now) * self._speed)
 
     def stop(self, job: str) -> None:
         """An attempt weighs no more on its neighbours, if it ever did."""
