@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from farm.core.commands import StartJob
 from farm.core.model import Outcome
+from farm.emulation.attempt_ends import Sharing
 from farm.emulation.behaviour import BuilderBehaviour
 from farm.emulation.builder import BuilderEvent, EmulatedBuilder
-from farm.emulation.sharing import Sharing
 from farm.live.wire.messages import Play
 from farm.metrics.service import HostMetrics
 from workers.agenda import Agenda, FarmAgenda

@@ -26,10 +26,10 @@ from farm.core.events import (
 from farm.core.model import Outcome
 from farm.core.pools.retirement import pattern_of
 from farm.emulation.agenda import LIFE, Action, Agenda
+from farm.emulation.attempt_ends import Alone, Sharing
 from farm.emulation.behaviour import BuilderBehaviour, BuilderSpec
 from farm.emulation.client import own_estimate
 from farm.emulation.own_loop import LoopDriver, OwnLoop
-from farm.emulation.sharing import Alone, Sharing
 
 BuilderEvent = (
     BuilderJoined

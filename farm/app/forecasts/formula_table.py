@@ -1,4 +1,4 @@
-"""When the waiting jobs of a farm will be dispatched, by the formula of Launchpad."""
+"""The table of ``farm admin estimate``: when waiting jobs will be dispatched, by the formula."""
 
 from __future__ import annotations
 

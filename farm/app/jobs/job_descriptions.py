@@ -9,7 +9,7 @@ import msgspec
 from farm.app.jobs.submission_estimate import method_in_words
 from farm.core.commands import EndJob
 from farm.core.dispatching.decisions import Decision
-from farm.forecasts.dispatch.lately import Lately
+from farm.forecasts.dispatch.recent_errors import Lately
 from farm.live.operating.answers import Answer, Waiting
 from farm.live.store.job_reader import KnownJob, state_of
 from farm.live.store.saved import Try

@@ -14,7 +14,7 @@ from farm.core.scheduler import Scheduler
 from farm.core.state.working_state import JobState
 from farm.forecasts.dispatch.at_submission import Forecast
 from farm.forecasts.dispatch.in_steps import QueueSweep
-from farm.forecasts.dispatch.lately import Lately
+from farm.forecasts.dispatch.recent_errors import Lately
 from farm.forecasts.runtime.interface import Progress, RuntimeEstimator
 from farm.live.operating.answers import RULES, Answer, Source, Waiting, why_they_differ
 from farm.live.wire.messages import Ask

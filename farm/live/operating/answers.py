@@ -13,8 +13,8 @@ from farm.core.dispatching.decisions import Decision
 from farm.core.queues.fair_share.turn_explanation import Turn
 from farm.core.rules import Choices
 from farm.core.state.snapshot import FarmSnapshot
-from farm.forecasts.dispatch.lately import Lately
 from farm.forecasts.dispatch.recent_arrivals import RecentArrivals
+from farm.forecasts.dispatch.recent_errors import Lately
 from farm.forecasts.runtime.interface import Progress
 from farm.live.wire.pool_report import LostBuilder
 

@@ -19,8 +19,8 @@ from farm.core.pools.observer import PoolObserver
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import count_builders, snapshot_of, trees_of
 from farm.forecasts.dispatch.calibration import Calibration
-from farm.forecasts.dispatch.lately import RecentErrors
 from farm.forecasts.dispatch.recent_arrivals import MOST_JOBS, ArrivalMemory
+from farm.forecasts.dispatch.recent_errors import RecentErrors
 from farm.live.operating.answering import Questions, Rollouts
 from farm.live.operating.answers import BUSY, FarmImage, as_chosen
 from farm.live.operating.images import Images

@@ -17,7 +17,7 @@ from farm.core.queues.fair_share.tree_snapshot import TreeMemory
 from farm.core.rules import Choices
 from farm.core.state.snapshot import BuilderRecord, FarmSnapshot, JobRecord
 from farm.core.state.working_state import BuilderRequest, PoolCounts
-from farm.forecasts.dispatch.lately import ErrorMemory
+from farm.forecasts.dispatch.recent_errors import ErrorMemory
 from farm.live.redis.keys import Cursor
 from farm.live.wire.messages import Play
 

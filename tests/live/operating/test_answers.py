@@ -16,9 +16,9 @@ from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import JobRecord
 from farm.core.state.working_state import BuilderRequest
-from farm.forecasts.dispatch import lately
+from farm.forecasts.dispatch import recent_errors
 from farm.forecasts.dispatch.at_submission import Forecast
-from farm.forecasts.dispatch.lately import Lately, RecentErrors
+from farm.forecasts.dispatch.recent_errors import Lately, RecentErrors
 from farm.live.operating.answering import Questions
 from farm.live.operating.answers import Answer, Waiting
 from farm.live.wire.messages import Ask
@@ -211,7 +211,7 @@ def test_how_an_estimate_was_made(told: Told):
 
 def test_of_a_very_long_queue_not_all_that_was_told_is_kept(monkeypatch):
     """It is saved every few seconds; who was told already stays, and a dispatch makes room."""
-    monkeypatch.setattr(lately, "MAX_TOLD", 2)
+    monkeypatch.setattr(recent_errors, "MAX_TOLD", 2)
     recent = RecentErrors(lambda _: True)
 
     def tell(*jobs: str) -> list[int]:

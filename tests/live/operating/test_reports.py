@@ -27,7 +27,7 @@ from farm.core.events import (
 from farm.core.model import Builder, Job, Platform
 from farm.core.pools.spec import MAX_STARTS
 from farm.forecasts.dispatch.calibration import Calibration
-from farm.forecasts.dispatch.lately import Lately
+from farm.forecasts.dispatch.recent_errors import Lately
 from farm.live.operating import client as client_module
 from farm.live.operating import control_plane, images
 from farm.live.operating.answers import BUSY
