@@ -161,11 +161,7 @@ class LoopDriver:
     def received(self, attempt: StartJob) -> None:
         """Give an attempt to the loop."""
         self._unclaimed.discard(attempt.slot)
-        try:
-            self._own.received(attempt)
-        except Exception as error:  # noqa: BLE001 - whatever the user's code raises
-            reason = self._failed(f"job {attempt.job.id}", error)
-            self._builder.resolve(attempt, "failed", reason)
+        self._call(f"job {attempt.job.id}", partial(self._own.received, attempt), attempt)
 
     def ended(self, attempt: StartJob) -> None:
         """Handle that an attempt is over."""
@@ -174,13 +170,15 @@ class LoopDriver:
         if self._own.driver is self:
             self._call(f"end of job {attempt.job.id}", partial(self._own.ended, attempt))
 
-    def _call(self, of: str, function: Callable[[], object]) -> None:
+    def _call(self, of: str, function: Callable[[], object], job: StartJob | None = None) -> None:
         own = self._own
         try:
             function()
         except Exception as error:  # noqa: BLE001 - whatever the user's code raises
             reason = self._failed(of, error)
-            if self._own is own:  # not replaced by a call within this one
+            if job is not None:
+                self._builder.resolve(job, "failed", reason)
+            elif self._own is own:  # not replaced by a call within this one
                 self._replace(reason)
 
     def _replace(self, reason: str) -> None:
