@@ -73,7 +73,7 @@ def write_first_scenario(
 ) -> list[str]:
     """Write a scenario that runs: a small farm's, or a pool for each platform of a trace.
 
-    Returns what of the trace is not among its jobs, and why; ``on_read`` is told how much is done,
+    Returns what of the trace is not among its jobs, and why; ``on_read`` is given how much is done,
     0 to 1. Raises InputError where the file exists or cannot be written, TraceError for the trace.
     """
     if out.exists():

@@ -124,7 +124,7 @@ class Twin(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
 def twin_of(bundle: Bundle, path: str, tell: Tell = lambda *_: None) -> Twin:
     """Return the twin of a bundle that lies at ``path`` from the scenario's folder.
 
-    ``tell`` is told what is done, and which share of all. Raises TraceError if no job ran.
+    ``tell`` is given what is done, and which share of all. Raises TraceError if no job ran.
     """
     trace_format = "bundle"
     if retries_go_first(bundle.attempts):

@@ -112,7 +112,7 @@ def examine(
 ) -> Figures:
     """Return the figures of every platform, the busiest first; ``objective``: p95 wait, seconds.
 
-    ``on_share`` is told how much is done, 0 to 1.
+    ``on_share`` is given how much is done, 0 to 1.
     Raises TraceError if more ran than the slots that the farm is said to have.
     """
     refuse_more_than_slots(bundle)
@@ -186,7 +186,7 @@ class PlatformRecords:
         self._most = most_at_once(self._held, resolution) if self._held else 0
 
     def figures(self, zone: tzinfo | None, objective: float, on_share: OnShare) -> PlatformFigures:
-        """Return the figures; ``on_share`` is told how much is done, about."""
+        """Return the figures; ``on_share`` is given how much is done, about."""
         ends, loaded = self.ends, self._loaded()
         run_times = np.array([one.ran for one in self.ran], np.float64)
         waits = Waits(self.attempts, ends)

@@ -271,7 +271,7 @@ def _write_lines(path: Path, values: Iterable[object]) -> str:
 def read_bundle(path: Path, on_read: OnShare = unseen) -> Bundle:
     """Read a bundle. Raises TraceError with the file and line that is wrong.
 
-    ``on_read`` is told how much is read, 0 to 1.
+    ``on_read`` is given how much is read, 0 to 1.
     """
     refuse_other_folder(path)
     with file_access(path, "be read", TraceError):

@@ -30,7 +30,7 @@ def load_records(
 ) -> Bundle:
     """Return the records in a bundle, or in the files of a source. Raises TraceError.
 
-    ``on_read`` is told how much of the files is read, 0 to 1.
+    ``on_read`` is given how much of the files is read, 0 to 1.
     """
     bundles = [path for path in paths if path.is_dir()]
     if not bundles:
@@ -55,7 +55,7 @@ def import_files(
 
     ``source`` is recognised by the first object, or line, if absent; ``fields`` are the columns of
     a table by our names (see ``farm.records.sources.tables``); ``zone`` is that of instants
-    without one. ``on_read`` is told how much is read.
+    without one. ``on_read`` is given how much is read.
     """
     source = source or source_of(files)
     if source not in NAMES:

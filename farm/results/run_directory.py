@@ -155,7 +155,7 @@ class RunDirectory:
     ) -> None:
         """Write jobs, summary and the final metadata; ``ended`` is an ISO 8601 instant.
 
-        ``on_jobs`` is told how much (0 to 1) of the jobs is written.
+        ``on_jobs`` is given how much (0 to 1) of the jobs is written.
 
         Raises RunError if a file cannot be written.
         """

@@ -99,7 +99,7 @@ class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
     most: int = 10_000
     algorithms: AlgorithmsOf = no_algorithms
     estimator: EstimatorOf = estimator_of
-    #: told how many of a size's simulations are done, and of how many
+    #: given how many of a size's simulations are done, and of how many
     on_run: Callable[[Tried, int, int], None] = lambda *_: None
 
 

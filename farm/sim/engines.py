@@ -68,7 +68,7 @@ class StreamedRun:
         self._records = records
 
     def records(self, on_share: Callable[[float], object] = float) -> RunRecords:
-        """Return what was recorded; ``on_share`` is told how much is summed up, 0 to 1."""
+        """Return what was recorded; ``on_share`` is given how much is summed up, 0 to 1."""
         for share in self._records.tally.measure():
             on_share(share)
         return self._records
@@ -116,7 +116,7 @@ def chosen(
         noted: the event log of a compiled run will be needed.
         lets_go: of more than ``MOST_JOBS`` only a summary will be needed: they need not be held.
         around: wraps the world of a simulation.
-        watch: told how far a compiled run is, which can then be interrupted.
+        watch: given how far a compiled run is, which can then be interrupted.
 
     Raises InputError for an engine that does not exist, or does not cover the scenario.
     """

@@ -166,7 +166,7 @@ def what_if(
         arrivals: True continues the scenario's workload, False lets nothing arrive; None: jobs
             arrive as they did lately, where that can change when those that wait are dispatched.
         limit: the number of slowest jobs that are listed; 0: all.
-        on_share: told how much (0 to 1) is simulated.
+        on_share: given how much (0 to 1) is simulated.
 
     Raises InputError for changes that cannot be, or a farm in which no job waits.
     """

@@ -57,7 +57,7 @@ class Result:
         return self.answered()
 
     def answered(self, on_share: Callable[[float], object] = float) -> str:
-        """Return ``answer``; ``on_share`` is told how much is done, 0 to 1."""
+        """Return ``answer``; ``on_share`` is given how much is done, 0 to 1."""
         from farm.app.runs.more_builders import more_builders  # noqa: PLC0415 - it simulates
 
         run = self.kept
@@ -227,7 +227,7 @@ def compare(
     Runs that differ only by their seed are pooled. A difference is better or worse if it is
     significant and at least ``relevant``, a share of the base. Each pair has ``metrics`` (base,
     other, difference, confidence interval, verdict) and ``jobs``, job by job. ``on_share`` is
-    told how much is done, 0 to 1. Raises InputError for fewer than two runs.
+    given how much is done, 0 to 1. Raises InputError for fewer than two runs.
 
     >>> fifo, sjf = (farm.simulate("quickstart", policy=name) for name in ("fifo", "sjf"))
     >>> [pair] = farm.compare(fifo, sjf).pairs

@@ -114,7 +114,7 @@ class RunRecorder:
 
         ``records``: of a run that had no observers. ``until``: when it ended, if its phases end
         later; an interrupted run ended with its last event. ``remarks``: on a live run.
-        ``on_jobs``: told how much of the table of jobs is written.
+        ``on_jobs``: given how much of the table of jobs is written.
         """
         wall_time = time.monotonic() - self._began
         self._stack.close()

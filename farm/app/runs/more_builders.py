@@ -24,7 +24,7 @@ def more_builders(
     Of the only pool of fixed size that runs the jobs that wait longest, and of their wait. At most
     twice as many builders as it has: where these do not halve it, they are told if they help.
     None: no such pool, no help, or a run that is not repeated: a live one, a long one, or one that
-    does not come out the same again (of your own jobs or functions). ``on_share`` is told how much
+    does not come out the same again (of your own jobs or functions). ``on_share`` is given how much
     of the simulating is done, 0 to 1.
     """
     summary = run.summary

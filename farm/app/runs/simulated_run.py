@@ -58,8 +58,8 @@ def simulated_run(
         observers: called with every event and its commands (a display), if the reference plays.
         engine: who plays it; the results are the same.
         load: the scenario's workload, where it is known; the scenario is not too large then.
-        watch: told how far a compiled run is.
-        on_step: told what of the rest is being done, and how much of that is (0 to 1).
+        watch: given how far a compiled run is.
+        on_step: given what of the rest is being done, and how much of that is (0 to 1).
 
     Raises InputError for a scenario that cannot be played, or not by that engine; no run directory
     is made then, nor where a compiled run is interrupted.

@@ -192,7 +192,7 @@ def compare(
     """Compare the first setting with each of the others, pooling the seeds of a setting.
 
     A difference below ``relevant``, a share of the base, is called small. The bootstrap's resamples
-    are the same whatever else is compared. ``on_share`` is told how much is done, 0 to 1. Raises
+    are the same whatever else is compared. ``on_share`` is given how much is done, 0 to 1. Raises
     InputError for fewer than two runs, and for runs that cannot be read.
     """
     if len(runs) < 2:

@@ -101,7 +101,7 @@ def rollouts(
     numbers whatever the number of processes, each of which makes the fork: rules are functions, and
     do not pass from one to another. ``fast`` False always uses the whole simulation. ``events``:
     once one process has simulated that many, there are no more than ``LEAST`` rollouts.
-    ``on_rollout`` is told how many are done.
+    ``on_rollout`` is given how many are done.
     Raises LookupError for a job that does not wait.
     """
     common = _Common(make(), count, seed, jobs)
