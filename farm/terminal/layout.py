@@ -135,3 +135,14 @@ def _span(what: RenderableType) -> str:
         looks.append(f"color:{style.color.name}")
     inner = escape(text.plain)
     return f'<span style="{";".join(looks)}">{inner}</span>' if looks else inner
+
+
+def story(rows: Iterable[tuple[str, object]]) -> Listing:
+    """Return a table of names and values."""
+    return Listing(
+        (Column(""), Column("", folds=True)),
+        [
+            (Text(plain(name), "bold"), v if isinstance(v, Text) else Text(plain(v)))
+            for name, v in rows
+        ],
+    )

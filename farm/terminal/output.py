@@ -21,6 +21,8 @@ from farm.units import format_time
 if TYPE_CHECKING:  # rich takes 20 ms to import, and JSON needs none of it
     from rich.console import RenderableType
 
+    from farm.terminal.console import FarmConsole
+
 #: real seconds between lines of progress without a terminal
 LINE_EVERY = 2.5
 
@@ -32,11 +34,15 @@ def print_json(*values: object, pretty: bool = False) -> None:
         typer.echo((msgspec.json.format(text, indent=2) if pretty else text).decode())
 
 
-def note(*what: RenderableType, err: bool = False) -> None:
-    """Print remarks unfolded, their texts made plain, and tables, folded if need be."""
+def _console(*, err: bool) -> FarmConsole:
     from farm.terminal.console import FarmConsole  # noqa: PLC0415 - rich, for what is printed
 
-    FarmConsole(stderr=err).note(*what)
+    return FarmConsole(stderr=err)
+
+
+def note(*what: RenderableType, err: bool = False) -> None:
+    """Print remarks unfolded, their texts made plain, and tables, folded if need be."""
+    _console(err=err).note(*what)
 
 
 def remark(*lines: str, quiet: bool = False) -> None:
@@ -47,10 +53,8 @@ def remark(*lines: str, quiet: bool = False) -> None:
 
 def warn(*texts: str) -> None:
     """Print warnings on standard error; nothing for an empty one."""
-    from farm.terminal.console import FarmConsole  # noqa: PLC0415
-
     for text in filter(None, texts):
-        FarmConsole(stderr=True).print(f"warning: {text}")
+        _console(err=True).print(f"warning: {text}")
 
 
 def log_to_stderr() -> None:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
     from rich.text import Text
 
+    from farm.terminal.layout import Layout
+
 Cell: TypeAlias = "str | Text"
 
 
@@ -70,16 +72,18 @@ class Listing:
         return [column.name for column in self.columns]
 
     @property
-    def html(self) -> str:
-        """The table as HTML."""
+    def _layout(self) -> Layout:
         from farm.terminal.layout import Layout  # noqa: PLC0415 - rich, for what is shown
 
-        return Layout(self).html
+        return Layout(self)
+
+    @property
+    def html(self) -> str:
+        """The table as HTML."""
+        return self._layout.html
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        from farm.terminal.layout import Layout  # noqa: PLC0415
-
-        return Layout(self).lines(console, options)
+        return self._layout.lines(console, options)
 
 
 def styled(text: str, style: str = "") -> Text:
@@ -101,18 +105,3 @@ def as_html(what: RenderableType) -> str:
     from farm.terminal.layout import html_of  # noqa: PLC0415 - as a layout is
 
     return html_of(what)
-
-
-def story(rows: Iterable[tuple[str, object]]) -> Listing:
-    """Return a table of names and values."""
-    from rich.text import Text  # noqa: PLC0415 - as a layout is
-
-    from farm.terminal.console import plain  # noqa: PLC0415
-
-    return Listing(
-        (Column(""), Column("", folds=True)),
-        [
-            (Text(plain(name), "bold"), v if isinstance(v, Text) else Text(plain(v)))
-            for name, v in rows
-        ],
-    )

@@ -17,7 +17,8 @@ from farm.results.formatting import (
 )
 from farm.results.summary.costs import Part
 from farm.results.summary.summary import Quiescence, Summary
-from farm.terminal.tables import Listing, as_html, numbers, story, texts
+from farm.terminal.layout import story
+from farm.terminal.tables import Listing, as_html, numbers, texts
 from farm.units import many
 
 
