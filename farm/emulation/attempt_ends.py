@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from farm.core.commands import StartJob
 from farm.core.contention.laws import ContentionLaw
@@ -27,17 +28,12 @@ class Alone:
         """Return the work left of an attempt now, seconds at full speed."""
         return (self._ends[job][0] - self._agenda.now) * self._speed
 
-    def start(self, command: StartJob, work: float) -> None:
-        """Begin an attempt of this much work (s)."""
-        self.resume(command, self._agenda.now + work / self._speed)
-
-    def resume(self, command: StartJob, finish_at: float) -> None:
-        """Continue an attempt that ends then."""
-        job, place = command.job.id, self._place + command.slot
-        self._ends[job] = (
-            finish_at,
-            self._agenda.put(finish_at, FINISH, place, lambda _: self._due(job)),
-        )
+    def start(self, command: StartJob, work: float, finish_at: float | None = None) -> None:
+        """Begin an attempt of this much work (s), or continue one that ends then."""
+        job, agenda = command.job.id, self._agenda
+        at = agenda.now + work / self._speed if finish_at is None else finish_at
+        due = agenda.put(at, FINISH, self._place + command.slot, partial(self._due, job))
+        self._ends[job] = at, due
 
     def stop(self, job: str) -> None:
         """Let an attempt not end, if it is here."""
@@ -49,7 +45,7 @@ class Alone:
         for _, end in self._ends.values():
             end.action = None
 
-    def _due(self, job: str) -> None:
+    def _due(self, job: str, _: float) -> None:
         del self._ends[job]
         self._ended(job)
 
@@ -69,7 +65,6 @@ class Sharing:
         ended: Callable[[str], None],
     ) -> None:
         self._progress: Progress[str] = Progress(law, speed)
-        self._speed = speed
         self._agenda, self._place, self._ended = agenda, place, ended
         self._slots: dict[str, int] = {}
         self._next: Due | None = None
@@ -86,7 +81,7 @@ class Sharing:
         """Return the work left of an attempt now, seconds at full speed."""
         return self._progress.remaining(self._agenda.now, job)
 
-    def start(self, command: StartJob, work: float) -> None:
+    def start(self, command: StartJob, work: float, _: float | None = None) -> None:
         """Begin an attempt of this much work (s)."""
         job = command.job
         self._slots[job.id] = command.slot
@@ -100,10 +95,6 @@ class Sharing:
             slot=command.slot,
         )
         self._expect_next()
-
-    def resume(self, command: StartJob, finish_at: float) -> None:
-        """Continue an attempt whose work left is its time left at the builder's full speed."""
-        self.start(command, (finish_at - self._agenda.now) * self._speed)
 
     def stop(self, job: str) -> None:
         """An attempt weighs no more on its neighbours, if it ever did."""

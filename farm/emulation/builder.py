@@ -166,7 +166,8 @@ class EmulatedBuilder:
     def work_on(self, command: StartJob) -> None:
         """Let an attempt's service time pass."""
         self._sharing.start(command, command.job.service_time)
-        self._report_load()
+        if self._limits is not None:
+            self._report_load()
 
     def fraction_done(self, job: str) -> float | None:
         """Return which part of an attempt's work is done now, 0 to 1; None: that is not known."""
@@ -263,12 +264,16 @@ class EmulatedBuilder:
         running: Sequence[tuple[StartJob, float]],
         cleaning: Sequence[int],
     ) -> None:
-        """Continue as a builder that is there: attempts with their ends, slots to be cleaned."""
+        """Continue as a builder that is there: attempts with their ends, and slots to be cleaned.
+
+        Under contention the work left of an attempt is its time left at the builder's full speed.
+        """
         self.booted = True
         self._lives_since(joined_at)
         for command, finish_at in running:
             self.attempts[command.job.id] = command
-            self._sharing.resume(command, finish_at)
+            work = (finish_at - self._agenda.now) * self.speed
+            self._sharing.start(command, work, finish_at)
             self._report_load()
         if self._loop is not None:
             self._loop.start(set(cleaning))
