@@ -22,7 +22,7 @@ from farm.core.dispatching.heavy_light import heavy_share
 from farm.core.events import BuilderJoined, JobFinished, JobsSubmitted
 from farm.core.model import Builder, Job
 from farm.core.policies import POLICIES, PolicyOptions
-from farm.core.queues.fair_share.keys import path_extractor
+from farm.core.queues.fair_share.keys import PathExtractor
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import HeavyLight, SchedulingRules
 from farm.core.scheduler import Scheduler
@@ -37,7 +37,7 @@ def rules(balancer: str, invocations: int) -> SchedulingRules:
     """Longest job first; fair share if there are several invocations."""
     said: dict[str, Any] = {"policy": POLICIES["ljf"](PolicyOptions())}
     if invocations:
-        said |= {"make_queue": FairShareQueue, "path": path_extractor(["user", "build"])}
+        said |= {"make_queue": FairShareQueue, "path": PathExtractor(["user", "build"])}
     if balancer == "heavy-light":
         limits = LoadLimits(0.5, 0.25)
         said["heavy_light"] = HeavyLight(limits=limits, measure=heavy_share)

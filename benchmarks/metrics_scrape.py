@@ -23,7 +23,7 @@ from prometheus_client import generate_latest
 from farm.core.commands import Command
 from farm.core.events import BuilderJoined, Event, JobFinished, JobsSubmitted
 from farm.core.model import Builder, Job, Platform
-from farm.core.queues.fair_share.keys import path_extractor
+from farm.core.queues.fair_share.keys import PathExtractor
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
@@ -164,7 +164,7 @@ def measure(name: str, rules: SchedulingRules, waiting: int, platforms: int) -> 
 
 def main() -> None:
     """Measure each farm."""
-    path = path_extractor(["team", "user"])
+    path = PathExtractor(["team", "user"])
     with rare_collections():
         for waiting in [int(word) for word in sys.argv[1:]] or [WAITING]:
             for platforms in (1, 20):

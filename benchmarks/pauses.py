@@ -25,7 +25,7 @@ from farm.core.driver import World
 from farm.core.events import Event
 from farm.core.model import Job, Platform
 from farm.core.pools.spec import PoolSpec
-from farm.core.queues.fair_share.keys import path_extractor
+from farm.core.queues.fair_share.keys import PathExtractor
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
@@ -175,7 +175,7 @@ def main() -> None:
     parser.add_argument("--waiting", default="10000")
     parser.add_argument("--seconds", type=float, default=30.0)
     options = parser.parse_args()
-    fair = SchedulingRules(path=path_extractor(["team", "user"]), make_queue=FairShareQueue)
+    fair = SchedulingRules(path=PathExtractor(["team", "user"]), make_queue=FairShareQueue)
     print("uninterrupted processor time of the scheduler's thread: p50 / p99 / p99.9 / most")
     for waiting in map(int, options.waiting.split(",")):
         for name, rules in (("one queue", SchedulingRules()), ("fair share", fair)):

@@ -15,7 +15,7 @@ from farm.core.dispatching.heavy_light import heavy_share, slowdown_by
 from farm.core.errors import ScenarioError
 from farm.core.policies import POLICIES, KeyFunction, PolicyOptions
 from farm.core.pools.spec import PoolSpec
-from farm.core.queues.fair_share.keys import path_extractor
+from farm.core.queues.fair_share.keys import PathExtractor
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.queues.plain import PlainQueue, PlatformQueue
 from farm.core.rules import Choices, HeavyLight, SchedulingRules
@@ -68,7 +68,7 @@ def make_rules(
         heavy_light=_heavy_light_of(scenario),
         by_speed=words.balancer == "fastest",
         make_queue=_queue_maker(scenario, offsets),
-        path=path_extractor(words.fair_share) if words.fair_share else None,
+        path=PathExtractor(words.fair_share) if words.fair_share else None,
         ends_together=words.simultaneous_ends == "together",
         sort_every=words.sort_every,
         retries=words.retries,

@@ -16,7 +16,7 @@ from farm.core import policies
 from farm.core.commands import IGNORED, SetAlarm
 from farm.core.jobs import reordering
 from farm.core.model import Platform
-from farm.core.queues.fair_share.keys import path_extractor
+from farm.core.queues.fair_share.keys import PathExtractor
 from farm.core.state.restore import restored
 from farm.core.state.snapshot import snapshot_of, trees_of
 from farm.forecasts.runtime.registry import make_estimator
@@ -168,7 +168,7 @@ def test_a_fork_under_other_rules_is_a_sound_farm(ledger, history, rules, old, n
     farm = player.farm
     farm.rules = ledger(**made({**rules, "policy": name}, new)).rules
     if new:
-        farm.rules = msgspec.structs.replace(farm.rules, path=path_extractor(["user"]))
+        farm.rules = msgspec.structs.replace(farm.rules, path=PathExtractor(["user"]))
     farm.restart(rekey=True)
     player.run_out()
 

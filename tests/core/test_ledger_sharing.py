@@ -6,10 +6,10 @@ import pytest
 
 from farm.core.model import Platform
 from farm.core.policies import buildbarn, ljf
-from farm.core.queues.fair_share.keys import path_extractor
+from farm.core.queues.fair_share.keys import PathExtractor
 from farm.core.queues.fair_share.queue import FairShareQueue
 
-FAIR = {"make_queue": FairShareQueue, "path": path_extractor(["user"])}
+FAIR = {"make_queue": FairShareQueue, "path": PathExtractor(["user"])}
 
 
 @pytest.fixture(params=["plain", "fair"])

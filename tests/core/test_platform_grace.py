@@ -8,7 +8,7 @@ import farm
 from farm.core.commands import EndJob
 from farm.core.model import Cause, Platform
 from farm.core.pools.spec import PoolSpec
-from farm.core.queues.fair_share.keys import path_extractor
+from farm.core.queues.fair_share.keys import PathExtractor
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.testing import small_scenario
 
@@ -18,7 +18,7 @@ ARM = Platform("arm64")
 @pytest.fixture(params=["plain", "fair"])
 def graced(ledger, request):
     """Make farms whose platforms have a grace of 100 s."""
-    fair = {"make_queue": FairShareQueue, "path": path_extractor(["user"])}
+    fair = {"make_queue": FairShareQueue, "path": PathExtractor(["user"])}
     more = fair if request.param == "fair" else {}
     return lambda *builders, **rules: ledger(*builders, platform_grace=100.0, **more, **rules)
 

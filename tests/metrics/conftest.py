@@ -11,7 +11,7 @@ from farm.core.commands import RequestBuilder
 from farm.core.events import BuilderJoined, Event, FarmOpened
 from farm.core.model import Builder, Job, Platform
 from farm.core.pools.spec import PoolSpec
-from farm.core.queues.fair_share.keys import path_extractor
+from farm.core.queues.fair_share.keys import PathExtractor
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
@@ -61,7 +61,7 @@ def play() -> Callable[..., Play]:
         rules = SchedulingRules(**more)
         if fair_share:
             rules = SchedulingRules(
-                path=path_extractor(fair_share), make_queue=FairShareQueue, **more
+                path=PathExtractor(fair_share), make_queue=FairShareQueue, **more
             )
         return Play(rules, **options)
 

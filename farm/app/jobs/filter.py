@@ -15,7 +15,7 @@ from farm.app.jobs.sources import parse_platform
 from farm.app.long_running.farm_place import check_fair_share
 from farm.core.commands import EndJob
 from farm.core.errors import InputError, ServerError, did_you_mean, not_among
-from farm.core.queues.fair_share.keys import path_extractor
+from farm.core.queues.fair_share.keys import PathExtractor
 from farm.live.operating.client import FarmClient
 from farm.live.store.job_reader import Group, KnownJob, state_of
 
@@ -36,7 +36,7 @@ def charges_of(client: FarmClient) -> Callable[[KnownJob], Path]:
     Raises InputError for a farm without fair share.
     """
     check_fair_share(client, "invocation")
-    path_of = path_extractor(client.status().fair_share_keys)
+    path_of = PathExtractor(client.status().fair_share_keys)
     return lambda job: path_of(job.job) if isinstance(job, EndJob) else job.path
 
 

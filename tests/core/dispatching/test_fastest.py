@@ -22,7 +22,7 @@ from farm.core.events import (
 from farm.core.model import Builder, Job, Platform
 from farm.core.policies import POLICIES, PolicyOptions
 from farm.core.pools.spec import PoolSpec
-from farm.core.queues.fair_share.keys import path_extractor
+from farm.core.queues.fair_share.keys import PathExtractor
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
@@ -163,7 +163,7 @@ def test_the_number_of_jobs_that_wait_by_choice_is_bounded():
 
 def test_fair_share_orders_the_candidates():
     """With a tree, users take turns for the fast builder."""
-    farm = Farm(1.0, 4.0, make_queue=FairShareQueue, path=path_extractor(["user"]))
+    farm = Farm(1.0, 4.0, make_queue=FairShareQueue, path=PathExtractor(["user"]))
 
     def job(name: str) -> Job:
         return Job(id=name, service_time=40.0, attributes={"user": name[0]})
@@ -263,7 +263,7 @@ def test_every_job_ends_and_a_builder_works_while_any_job_waits(
     ]
     rules: dict[str, Any] = {"policy": POLICIES[policy](PolicyOptions())}
     if fair:
-        rules |= {"make_queue": FairShareQueue, "path": path_extractor(["user"])}
+        rules |= {"make_queue": FairShareQueue, "path": PathExtractor(["user"])}
 
     def check(scheduler: Scheduler) -> None:
         busy = sum(builder.busy for builder in scheduler.builders.values())

@@ -8,7 +8,7 @@ from farm.core.contention.laws import LoadLimits
 from farm.core.dispatching.heavy_light import heavy_share
 from farm.core.events import BuilderJoined, DrainRequested, JobsSubmitted, JobStarted
 from farm.core.model import Builder, Job, Platform
-from farm.core.queues.fair_share.keys import path_extractor
+from farm.core.queues.fair_share.keys import PathExtractor
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import HeavyLight, SchedulingRules
 from farm.core.scheduler import Scheduler
@@ -21,7 +21,7 @@ from tests.fixtures.estimates import whole_table
 HEAVY_LIGHT = {
     "heavy_light": HeavyLight(limits=LoadLimits(0.5, 0.25), measure=heavy_share),
 }
-TREE = {"make_queue": FairShareQueue, "path": path_extractor(["user"])}
+TREE = {"make_queue": FairShareQueue, "path": PathExtractor(["user"])}
 
 
 def submitted(*jobs: Job, **rules) -> Scheduler:

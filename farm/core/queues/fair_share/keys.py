@@ -42,7 +42,10 @@ KEYS: Mapping[str, KeyExtractor] = {name: attribute(name) for name in _ATTRIBUTE
 
 
 class PathExtractor:
-    """The function from a job to its path; without names every path is ()."""
+    """The function from a job to its path; without names every path is ().
+
+    Raises ScenarioError for an unknown name.
+    """
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = tuple(names)
@@ -51,11 +54,6 @@ class PathExtractor:
     def __call__(self, job: Job) -> tuple[str, ...]:
         """Return the job's path, outermost key first."""
         return tuple([extract(job) for extract in self._extractors])
-
-
-def path_extractor(names: Sequence[str]) -> PathExtractor:
-    """Return the function with these keys; raises ScenarioError for an unknown name."""
-    return PathExtractor(names)
 
 
 def _extractor(name: str) -> KeyExtractor:

@@ -6,7 +6,7 @@ import pytest
 
 from farm.core.errors import ScenarioError
 from farm.core.model import Job, Platform
-from farm.core.queues.fair_share.keys import KEYS, NO_KEY, path_extractor
+from farm.core.queues.fair_share.keys import KEYS, NO_KEY, PathExtractor
 
 JOB = Job(
     id="j",
@@ -21,25 +21,25 @@ JOB = Job(
 def test_every_name_gives_its_attribute():
     """The path has one key per name, outermost first."""
     names = ["team", "user", "correlated-build", "kind", "matrix", "platform.processor"]
-    assert path_extractor(names)(JOB) == ("core", "ada", "c7", "test", "m1", "arm64")
-    assert path_extractor(["platform", "platform.virtualized"])(JOB) == ("arm64/virtual", "virtual")
-    assert path_extractor([])(JOB) == ()
+    assert PathExtractor(names)(JOB) == ("core", "ada", "c7", "test", "m1", "arm64")
+    assert PathExtractor(["platform", "platform.virtualized"])(JOB) == ("arm64/virtual", "virtual")
+    assert PathExtractor([])(JOB) == ()
 
 
 def test_any_attribute_by_name():
     """An attribute that the registry does not know can still be a key."""
-    assert path_extractor(["attribute:flavour"])(JOB) == ("mint",)
+    assert PathExtractor(["attribute:flavour"])(JOB) == ("mint",)
 
 
 def test_jobs_without_the_attribute_share_one_node():
     """A missing or empty attribute has a stated key."""
     bare = Job(id="b", service_time=1.0)
     optional = [name for name in KEYS if name not in {"kind", "platform", "platform.virtualized"}]
-    assert set(path_extractor([*optional, "attribute:x"])(bare)) == {NO_KEY}
+    assert set(PathExtractor([*optional, "attribute:x"])(bare)) == {NO_KEY}
 
 
 @pytest.mark.parametrize(("name", "said"), [("usr", "user"), ("attribute:", "attribute:NAME")])
 def test_unknown_names_get_one_clear_message(name, said):
     """The message names the key, what was found and what is allowed."""
     with pytest.raises(ScenarioError, match=f"scheduling.fair_share.*{name}.*{said}"):
-        path_extractor([name])
+        PathExtractor([name])

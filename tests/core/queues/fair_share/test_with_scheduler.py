@@ -8,7 +8,7 @@ import pytest
 
 from farm.core.dispatching.decisions import Decision
 from farm.core.model import Job, Platform
-from farm.core.queues.fair_share.keys import path_extractor
+from farm.core.queues.fair_share.keys import PathExtractor
 from farm.core.queues.fair_share.queue import FairShareQueue
 from tests.worlds.virtual import Ledger
 
@@ -21,7 +21,7 @@ class Farm(Ledger):
     def __init__(self, *builders: str, stickiness: tuple[float, ...] = (), **rules: Any) -> None:
         tree = {
             "make_queue": lambda: FairShareQueue(stickiness),
-            "path": path_extractor(["team", "user"]),
+            "path": PathExtractor(["team", "user"]),
         }
         super().__init__(*builders, dedup=True, explain_last=100, **{**tree, **rules})
 
