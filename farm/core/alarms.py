@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from farm.core.commands import Out, SetAlarm
@@ -32,9 +32,15 @@ class Alarms:
             heapq.heappop(self._set)
 
 
-def followed_by(handler: Handler, look: Callable[[float], None]) -> Handler:
-    """Return a handler that does what ``look`` finds to be done after the event is handled."""
+def look_after(
+    kinds: Iterable[type], handlers: dict[type, Handler], look: Callable[[float], None]
+) -> None:
+    """Let ``look`` do what it finds to be done after each event of these kinds is handled."""
+    for kind in kinds:
+        handlers[kind] = _followed_by(handlers[kind], look)
 
+
+def _followed_by(handler: Handler, look: Callable[[float], None]) -> Handler:
     def handle(event: Event) -> None:
         handler(event)
         look(event.at)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from farm.core import events
-from farm.core.alarms import Alarms, Handler, followed_by
+from farm.core.alarms import Alarms, Handler, look_after
 from farm.core.commands import IGNORED, NO_COMMANDS, Command, Out, StaleEventError
 from farm.core.contention.work_meter import WorkMeter
 from farm.core.dispatching.dispatcher import Dispatcher
@@ -22,14 +22,14 @@ from farm.core.dispatching.matching import Lane, Matching
 from farm.core.events import Event
 from farm.core.jobs.book import JobBook
 from farm.core.jobs.cancelling import Canceller
-from farm.core.jobs.reordering import QueueSorter, Reorderer
+from farm.core.jobs.reordering import SORTED_AFTER, QueueSorter, Reorderer
 from farm.core.jobs.requeueing import Requeuer
 from farm.core.model import Cause
 from farm.core.pools.builder_book import BuilderBook
 from farm.core.pools.idleness import IdleTimers
 from farm.core.pools.keeper import PoolKeeper
 from farm.core.pools.planned_losses import PlannedLosses
-from farm.core.pools.platform_grace import PlatformGrace
+from farm.core.pools.platform_grace import WATCHED, PlatformGrace
 from farm.core.pools.spec import PoolSpec
 from farm.core.pools.unrunnable_jobs import UnrunnableJobs
 from farm.core.rules import Choices, EndedAttempt, Estimator, SchedulingRules, teach
@@ -63,11 +63,11 @@ class Scheduler:
         self.dispatcher.size_sent = getattr(estimator, "size_sent", None)
         self.dispatcher.on_idle = self._idle.watch
         self.book = JobBook(rules, estimator, self.dispatcher, self._out)
-        self.canceller = Canceller(self.book, self.dispatcher)
-        self.reorderer = Reorderer(self.book, self.dispatcher, alarms)
-        self.requeuer = Requeuer(self.book, self.dispatcher, self.canceller)
+        self.canceller = Canceller(self.book)
+        self.reorderer = Reorderer(self.book, alarms)
+        self.requeuer = Requeuer(self.canceller)
         self.builder_book = BuilderBook(
-            self.builders, self.keeper, self.dispatcher, self.requeuer, self._idle, self._out
+            self.builders, self.keeper, self.requeuer, self._idle, self._out
         )
         #: live jobs by id; ended ones are removed
         self.jobs = self.book.by_id
@@ -98,10 +98,10 @@ class Scheduler:
         }
         if rules.platform_grace is not None:
             watch = PlatformGrace(rules.platform_grace, self.canceller, self.keeper, alarms)
-            watch.follow(self._handlers)
+            look_after(WATCHED, self._handlers, watch.look)
         if rules.sort_every is not None and estimator.learns:  # else no key would change
             sorter = QueueSorter(rules.sort_every, self.book, self.reorderer, alarms)
-            sorter.follow(self._handlers)
+            look_after(SORTED_AFTER, self._handlers, sorter.look)
 
     @property
     def rules(self) -> SchedulingRules:
@@ -255,8 +255,8 @@ class Scheduler:
         if self.unrunnable.watches:
             raise StaleEventError
         self.unrunnable.watches = True
-        for kind in self._handlers.keys() - _KEEP_RUNNABLE:
-            self._handlers[kind] = followed_by(self._handlers[kind], self.unrunnable.give_up)
+        others = self._handlers.keys() - _KEEP_RUNNABLE
+        look_after(others, self._handlers, self.unrunnable.give_up)
         self.unrunnable.give_up(event.at)
 
     # --- look-up ----------------------------------------------------------------------------

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import islice
-
 import msgspec
 
 from farm.core.dispatching.matching import Lane, by_rank
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.queues.fair_share.turn_explanation import Turn
-from farm.core.queues.plain import PlainQueue
 from farm.core.state.working_state import JobState, JobStatus, Slot
 
 _SHOWN = 6
@@ -48,11 +45,7 @@ class Decision(msgspec.Struct, frozen=True):
     def of(cls, state: JobState, slot: Slot, lane: Lane, at: float) -> Decision:
         """Describe the dispatch that is about to be made; O(k log n), k = 6."""
         queue = lane.queue
-        if isinstance(queue, PlainQueue):
-            competing = queue.first(_SHOWN + 1)
-        else:
-            competing = list(islice(queue.in_order(), _SHOWN + 1))
-        others = [other for other in competing if other is not state][:_SHOWN]
+        others = [other for other in queue.first(_SHOWN + 1) if other is not state][:_SHOWN]
         waited = state.status is JobStatus.WAITING
         turns = queue.turns(state, taken=True) if isinstance(queue, FairShareQueue) else ()
         free = sorted((*by_rank(b), b.builder.id) for b in lane.free_builders(_SHOWN))
@@ -69,23 +62,3 @@ class Decision(msgspec.Struct, frozen=True):
             path=state.path,
             turns=turns if waited else (),
         )
-
-
-class DecisionLog:
-    """The latest decisions, by job; keeps at most ``size`` of them."""
-
-    __slots__ = ("_by_job", "size")
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self._by_job: dict[str, Decision] = {}
-
-    def add(self, decision: Decision) -> None:
-        """Keep a decision, dropping the oldest if the log is full."""
-        self._by_job[decision.job] = decision
-        if len(self._by_job) > self.size:
-            del self._by_job[next(iter(self._by_job))]
-
-    def get(self, job: str) -> Decision | None:
-        """Return the latest decision about this job, if it is still kept."""
-        return self._by_job.get(job)

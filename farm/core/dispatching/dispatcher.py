@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection
 
 from farm.core.alarms import Alarms
 from farm.core.commands import Out, RetireBuilder, StartJob
-from farm.core.dispatching.decisions import Decision, DecisionLog
+from farm.core.dispatching.decisions import Decision
 from farm.core.dispatching.holding import HoldRule
 from farm.core.dispatching.matching import Lane, free_slot
 from farm.core.model import Builder, Job
@@ -40,7 +40,8 @@ class Dispatcher:
         self._alarms = alarms
         self._out = out
         self.matching = hold.matching
-        self.decisions = DecisionLog(rules.explain_last)
+        #: the latest decisions, by job: at most as many as are to be explained
+        self.decisions: dict[str, Decision] = {}
         #: instants since or until which jobs are held back, by job or platform: in snapshots
         self.held = hold.held
         #: fair-share queues are notified of slots; plain ones are not
@@ -105,8 +106,10 @@ class Dispatcher:
 
     def _dispatch(self, state: JobState, slot: Slot, lane: Lane, at: float) -> None:
         """Assign the job to the slot: a new attempt begins."""
-        if self.decisions.size:
-            self.decisions.add(Decision.of(state, slot, lane, at))
+        if most := self.rules.explain_last:
+            self.decisions[state.job.id] = Decision.of(state, slot, lane, at)
+            if len(self.decisions) > most:
+                del self.decisions[next(iter(self.decisions))]
         if state.status is _WAITING:
             lane.waiting -= 1
             lane.queue.dispatched(state, slot, at)

@@ -18,7 +18,6 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left, insort
 from collections.abc import Collection, Iterator
-from itertools import islice
 
 from farm.core.alarms import Alarms
 from farm.core.dispatching.holding import HoldRule, Start
@@ -26,7 +25,7 @@ from farm.core.dispatching.matching import BuilderGroup, Lane, Matching, by_rank
 from farm.core.model import Builder
 from farm.core.queues.plain import LookAheadQueue, PlainQueue
 from farm.core.rules import Estimator, SchedulingRules
-from farm.core.state.working_state import BuilderState, JobState, JobStatus, Slot
+from farm.core.state.working_state import BuilderState, JobState, Slot
 
 LOOK_AHEAD = 32
 """How many jobs may be held back at a time; those behind them take any free builder."""
@@ -155,7 +154,7 @@ class FastestRule(HoldRule):
 
     def _first(self, lanes: list[Lane], count: int) -> list[JobState]:
         """Return the first jobs of these lanes together, in dispatch order."""
-        heads = [_first_of(lane, count) for lane in lanes]
+        heads = [lane.queue.first(count) for lane in lanes]
         if len(heads) == 1:
             return heads[0]
         found: list[JobState] = []
@@ -239,12 +238,3 @@ def _sides(lane: Lane) -> _Sides:
         else:
             full.append(group)
     return free, full
-
-
-def _first_of(lane: Lane, count: int) -> list[JobState]:
-    """Return the first waiting jobs of a lane, in dispatch order."""
-    queue = lane.queue
-    if isinstance(queue, PlainQueue):
-        return queue.first(count)
-    states = islice(queue.in_order(), count)
-    return [state for state in states if state.status is JobStatus.WAITING]

@@ -70,7 +70,9 @@ class JobBook:
         if rules.path is not None:
             state.path = rules.path(job)
         if leader is not None:
-            self._share(state, leader, at)
+            state.leader = leader
+            leader.followers = (*leader.followers, state)
+            leader.lane.queue.joined(state, at)
         if job.matrix is None and job.action is None:
             self.by_id[job.id] = state
         else:
@@ -90,12 +92,6 @@ class JobBook:
         """Return the job whose execution will serve this one; None: its action is not in flight."""
         leader = self._leaders.get(_execution(job, lane)) if job.action is not None else None
         return None if leader is None or leader.status is JobStatus.CANCELLING else leader
-
-    def _share(self, state: JobState, leader: JobState, at: float) -> None:
-        """Serve a job by the execution of its action that is already in flight."""
-        state.leader = leader
-        leader.followers = (*leader.followers, state)
-        leader.lane.queue.joined(state, at)
 
     def end_all(
         self, state: JobState, at: float, outcome: Outcome, cause: Cause, reason: str

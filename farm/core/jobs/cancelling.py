@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from farm.core.commands import CancelJob, EndJob
-from farm.core.dispatching.dispatcher import Dispatcher
 from farm.core.jobs.book import JobBook
 from farm.core.model import Cause
 from farm.core.state.working_state import JobState, JobStatus
@@ -16,9 +15,9 @@ _CANCELLING = JobStatus.CANCELLING
 class Canceller:
     """Cancels live jobs."""
 
-    def __init__(self, book: JobBook, dispatcher: Dispatcher) -> None:
+    def __init__(self, book: JobBook) -> None:
         self.book = book
-        self.dispatcher = dispatcher
+        self.dispatcher = book.dispatcher
         self.jobs = book.by_id
 
     def cancel(self, states: Iterable[JobState], at: float, cause: Cause, reason: str) -> None:

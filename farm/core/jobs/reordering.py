@@ -8,9 +8,8 @@ from collections.abc import Iterable
 import msgspec
 
 from farm.core import events
-from farm.core.alarms import Alarms, Handler, followed_by
+from farm.core.alarms import Alarms
 from farm.core.commands import StaleEventError
-from farm.core.dispatching.dispatcher import Dispatcher
 from farm.core.jobs.book import JobBook
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.queues.plain import Key
@@ -28,9 +27,9 @@ class Reorderer:
     events need not wait for the last of very many jobs. Until its step a job keeps its old key.
     """
 
-    def __init__(self, book: JobBook, dispatcher: Dispatcher, alarms: Alarms) -> None:
+    def __init__(self, book: JobBook, alarms: Alarms) -> None:
         self._book = book
-        self._dispatcher = dispatcher
+        self._dispatcher = book.dispatcher
         self._alarms = alarms
         #: jobs that are still to get new keys, in order of submission
         self._left: deque[JobState] = deque()
@@ -69,9 +68,8 @@ class Reorderer:
         policy = rules.policy_of(choices)
         if policy is None:
             return False
-        offsets = choices.offsets
         rules.offsets.clear()
-        rules.offsets.update(offsets)
+        rules.offsets.update(choices.offsets)
         self._book.rules = msgspec.structs.replace(rules, policy=policy, choices=choices)
         for _, tree in self._dispatcher.matching.with_trees():
             tree.weigh()
@@ -146,7 +144,7 @@ class Reorderer:
         return sort_key(job, own, state.serial)
 
 
-_SORTED_AFTER = (
+SORTED_AFTER = (
     events.FarmOpened, events.JobsSubmitted, events.JobFinished, events.AttemptLost,
     events.BuilderLost, events.AlarmRang,
 )  # fmt: skip
@@ -165,11 +163,6 @@ class QueueSorter:
         self._reorderer = reorderer
         self._alarms = alarms
         self._due_at: float | None = None
-
-    def follow(self, handlers: dict[type, Handler]) -> None:
-        """Check after each event that may require a sorting."""
-        for kind in _SORTED_AFTER:
-            handlers[kind] = followed_by(handlers[kind], self.look)
 
     def look(self, at: float) -> None:
         """Sort if it is due; set an alarm for the next sorting if jobs wait."""

@@ -14,9 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from farm.core.commands import RequeueJob
-from farm.core.dispatching.dispatcher import Dispatcher
 from farm.core.dispatching.matching import Lane
-from farm.core.jobs.book import JobBook
 from farm.core.jobs.cancelling import Canceller
 from farm.core.jobs.failure_judgement import judge_failure
 from farm.core.model import Cause
@@ -26,10 +24,9 @@ from farm.core.state.working_state import JobState, JobStatus, Slot
 class Requeuer:
     """Requeues the jobs of void attempts, or ends them."""
 
-    def __init__(self, book: JobBook, dispatcher: Dispatcher, canceller: Canceller) -> None:
-        self.book = book
-        self.dispatcher = dispatcher
+    def __init__(self, canceller: Canceller) -> None:
         self.canceller = canceller
+        self.book, self.dispatcher = canceller.book, canceller.dispatcher
 
     def void(self, slot: Slot, at: float, reason: str) -> None:
         """Requeue the job of a void attempt and reuse its slot: the builder is still present."""
@@ -72,12 +69,6 @@ class Requeuer:
         self.dispatcher.attempt_over(slot, at)
         if builder_fails:
             self.dispatcher.look_again(at)
-
-    @staticmethod
-    def note_loss(slot: Slot) -> None:
-        """Record that a builder was lost while running the slot's job, which may be to blame."""
-        if (state := slot.running) is not None:
-            state.builders_lost += (slot.builder.builder.id,)
 
     def give_back(
         self, slot: Slot, at: float, reason: str, again: bool | None = None

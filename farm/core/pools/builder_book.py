@@ -6,7 +6,6 @@ from fnmatch import fnmatchcase
 
 from farm.core import events
 from farm.core.commands import DrainBuilder, LoseBuilder, Out, StaleEventError
-from farm.core.dispatching.dispatcher import Dispatcher
 from farm.core.dispatching.matching import Lane
 from farm.core.jobs.requeueing import Requeuer
 from farm.core.model import Builder
@@ -23,14 +22,13 @@ class BuilderBook:
         self,
         builders: dict[str, BuilderState],
         keeper: PoolKeeper,
-        dispatcher: Dispatcher,
         requeuer: Requeuer,
         idle: IdleTimers,
         out: Out,
     ) -> None:
         self._builders = builders
         self._keeper = keeper
-        self._dispatcher = dispatcher
+        self._dispatcher = requeuer.dispatcher
         self._requeuer = requeuer
         self._canceller = requeuer.canceller
         self._idle = idle
@@ -127,8 +125,8 @@ class BuilderBook:
         state.retired = True
         lanes: dict[int, Lane] = {}
         for slot in state.slots:
-            if blamed:
-                self._requeuer.note_loss(slot)
+            if blamed and slot.running is not None:  # its job may be to blame
+                slot.running.builders_lost += (event.builder,)
             lane = self._requeuer.give_back(slot, at, reason, excused or None)
             slot.running = None
             if lane is not None:

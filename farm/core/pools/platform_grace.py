@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from farm.core import events
-from farm.core.alarms import Alarms, Handler, followed_by
+from farm.core.alarms import Alarms
 from farm.core.dispatching.matching import Lane
 from farm.core.jobs.cancelling import Canceller
 from farm.core.model import Cause
@@ -35,11 +35,6 @@ class PlatformGrace:
         self._alarms = alarms
         #: since when jobs wait for a platform without builders
         self._since: dict[Lane, float] = {}
-
-    def follow(self, handlers: dict[type, Handler]) -> None:
-        """Check after each event that may leave jobs without builders."""
-        for kind in WATCHED:
-            handlers[kind] = followed_by(handlers[kind], self.look)
 
     def look(self, at: float) -> None:
         """Fail the jobs that have waited too long; set an alarm for the rest."""

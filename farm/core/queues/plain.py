@@ -82,6 +82,10 @@ class PlatformQueue:
         """Yield the waiting jobs in dispatch order, without changing the queue."""
         raise NotImplementedError
 
+    def first(self, count: int) -> list[JobState]:
+        """Return the first ``count`` waiting jobs in dispatch order."""
+        return list(islice(self.in_order(), count))
+
     def order_kept(self) -> Iterator[list[Keyed]]:
         """Yield the jobs and keys as ``in_order`` would now, even if the queue changes afterwards.
 
