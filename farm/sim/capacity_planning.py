@@ -218,6 +218,34 @@ class Evaluator:
             met=all(t.is_met_by(b) for t, b in zip(self._terms, bounds.tolist(), strict=True)),
         )
 
+    def result(
+        self, names: Sequence[str], best: Point | None, why: str, pools: Sequence[Pool]
+    ) -> SizePlan:
+        """Return what was found by these points, or why nothing was, of these pools."""
+        return SizePlan(
+            pools=tuple(names),
+            best=best,
+            points=tuple(self.points.values()),
+            why=why if best is not None else why + self._held_back(pools),
+            replications=self._options.replications,
+        )
+
+    def _held_back(self, pools: Sequence[Pool]) -> str:
+        """Return which pools' jobs miss the objective at the nearest point, if others' meet it."""
+        nearest = min(self.points.values(), key=lambda point: (point.bounds, -point.cost))
+        apart = [
+            msgspec.structs.replace(term, pool=pool.name)
+            for pool in pools
+            for term in self._terms
+            if term.pool in ("", pool.name)
+        ]
+        own = Evaluator(self._scenario_of, self._seeds.start, apart, self._options, self._work)
+        judged = zip(apart, own.at(nearest.sizes).bounds, strict=True)
+        held = dict.fromkeys(term.pool for term, bound in judged if not term.is_met_by(bound))
+        if not 0 < len(held) < len(pools):
+            return ""
+        return f"; what holds it back is the pool {' and '.join(held)}"
+
 
 def plan(
     scenario: Scenario,
@@ -227,19 +255,13 @@ def plan(
 ) -> SizePlan:
     """Return the smallest pools that meet the objective, or report that none do."""
     jobs = sum(1 for _ in build_jobs(scenario))
-    scenario_of = partial(sized, scenario)
     options = _fewest_replications(options, [scenario])
     with SharedWork() as work:
+        scenario_of = partial(sized, scenario)
         evaluator = Evaluator(scenario_of, scenario.seed, terms, options, work, on_point)
-        search = _Search(scenario, evaluator, min(options.most, jobs))
-        best, why = search.run()
-        points = list(evaluator.points.values())
-        if best is None:
-            why += _held_back(scenario_of, scenario, terms, points, options, work)
-    names = tuple(pool.name for pool in pools_to_size(scenario))
-    return SizePlan(
-        pools=names, best=best, points=tuple(points), why=why, replications=options.replications
-    )
+        best, why = _Search(scenario, evaluator, min(options.most, jobs)).run()
+        pools = [pool.name for pool in pools_to_size(scenario)]
+        return evaluator.result(pools, best, why, scenario.pools)
 
 
 def _fewest_replications(options: PlanOptions, scenarios: Iterable[Scenario]) -> PlanOptions:
@@ -257,48 +279,14 @@ def plan_settings(
     on_point: Callable[[Point], None] = lambda _: None,
 ) -> SizePlan:
     """Try every scenario, and return the cheapest that meets the objective."""
-    seed = next(iter(scenarios.values())).seed
+    first = next(iter(scenarios.values()))
     options = _fewest_replications(options, scenarios.values())
     with SharedWork() as work:
-        evaluator = Evaluator(scenarios.__getitem__, seed, terms, options, work, on_point)
-        points = [evaluator.at(settings) for settings in scenarios]
-        met, why = [point for point in points if point.met], ""
-        if not met:
-            why = f"none of {len(points)} settings meets it"
-            scenario = next(iter(scenarios.values()))
-            why += _held_back(scenarios.__getitem__, scenario, terms, points, options, work)
-    best = min(met, key=lambda point: point.cost, default=None)
-    return SizePlan(
-        pools=tuple(keys),
-        best=best,
-        points=tuple(points),
-        why=why,
-        replications=options.replications,
-    )
-
-
-def _held_back(
-    scenario_of: Callable[[Any], Scenario],
-    scenario: Scenario,
-    terms: Sequence[Term],
-    points: Sequence[Point],
-    options: PlanOptions,
-    work: SharedWork,
-) -> str:
-    """Return which pools' jobs miss the objective at the nearest point, if others' meet it."""
-    nearest = min(points, key=lambda point: (point.bounds, -point.cost))
-    apart = [
-        msgspec.structs.replace(term, pool=pool.name)
-        for pool in scenario.pools
-        for term in terms
-        if term.pool in ("", pool.name)
-    ]
-    point = Evaluator(scenario_of, scenario.seed, apart, options, work).at(nearest.sizes)
-    judged = zip(apart, point.bounds, strict=True)
-    held = dict.fromkeys(term.pool for term, bound in judged if not term.is_met_by(bound))
-    if not 0 < len(held) < len(scenario.pools):
-        return ""
-    return f"; what holds it back is the pool {' and '.join(held)}"
+        evaluator = Evaluator(scenarios.__getitem__, first.seed, terms, options, work, on_point)
+        met = [point for point in map(evaluator.at, scenarios) if point.met]
+        best = min(met, key=lambda point: point.cost, default=None)
+        why = "" if met else f"none of {len(scenarios)} settings meets it"
+        return evaluator.result(keys, best, why, first.pools)
 
 
 class _Search:

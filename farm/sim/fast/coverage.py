@@ -34,19 +34,21 @@ def why_not(
     algorithms: Mapping[str, AnyAlgorithm],
 ) -> str:
     """Return the first property of the farm that is not covered; empty: none."""
-    for reason, found in (
+    ranked = rules.heavy_light is None and not rules.by_speed
+    ranked = ranked and rules.ranking in (RANKINGS["jenkins"], RANKINGS["longest-idle"])
+    known = type(estimator) in (Declared, Oracle)
+    if why := _first(
         ("fair share", rules.path is not None or rules.make_queue is not PlainQueue),
-        ("a balancer other than jenkins and longest-idle", not _known_balancer(rules)),
+        ("a balancer other than jenkins and longest-idle", not ranked),
         ("a policy of the user's own", isinstance(rules.policy, GuardedPolicy)),
-        ("run-time estimates that learn, or of the user's own", not _known_estimator(estimator)),
+        ("run-time estimates that learn, or of the user's own", not known),
         ("decisions that are kept to be explained", rules.explain_last > 0),
         ("judged failures", rules.max_resets is not None),
         ("ends that free all slots first", rules.ends_together),
         ("a grace of platforms", rules.platform_grace is not None),
         (f"more than {MOST_COUNTED:,} retries", rules.retries > MOST_COUNTED),
     ):
-        if found:
-            return reason
+        return why
     for pool in pools:
         if why := _of_pool(pool, algorithms.get(pool.name)):
             return f"pool {pool.name}: {why}"
@@ -83,7 +85,7 @@ def why_whole(
     """Return the first property for which all jobs have to be held, not only open ones; or none."""
     made = [one.options for one in scenario.workload if isinstance(one.options, Arrivals)]
     acts, fails = any(one.action for one in made), any(one.fails for one in made)
-    for reason, found in (
+    return _first(
         ("jobs that are not generated one by one", len(made) < len(scenario.workload)),
         ("phases", scenario.phases is not None),
         ("a policy that is asked job by job", not takes_columns(rules.policy)),
@@ -91,10 +93,12 @@ def why_whole(
         ("dedup, and jobs with actions", rules.dedup and acts),
         ("builders that are lost", any(one.lifetime or one.lost_at for one in pools)),
         ("an algorithm that looks at jobs", any(o.looks_closely for o in algorithms.values())),
-    ):
-        if found:
-            return reason
-    return ""
+    )
+
+
+def _first(*reasons: tuple[str, bool]) -> str:
+    """Return the first reason that holds; empty: none does."""
+    return next((reason for reason, holds in reasons if holds), "")
 
 
 def _of_columns(jobs: JobColumns) -> tuple[bool, bool, bool, bool]:
@@ -110,29 +114,15 @@ def _of_columns(jobs: JobColumns) -> tuple[bool, bool, bool, bool]:
 
 
 def _of_pool(pool: PoolSpec, algorithm: AnyAlgorithm | None) -> str:
-    if pool.provisioned and (algorithm is None or isinstance(algorithm, GuardedAlgorithm)):
-        return "a provisioning algorithm of the user's own"
-    if pool.behaviour:
-        return "builders of the user's own"
-    if pool.has_signals:
-        return "a provisioner with late or wrong signals"
-    if pool.pickup_time:
-        return "jobs that start some time after their dispatch"
-    if pool.boot_delay is not None:
-        return "boot times that are drawn"
-    if pool.load_limits is not None:
-        return "builders that report their load"
-    if pool.law is not None and isinstance(pool.law.cpu, ThreadSlowdown):
-        return "contention by threads"
-    if pool.slots > MOST_COUNTED:
-        return f"more than {MOST_COUNTED:,} slots a builder"
-    return ""
-
-
-def _known_balancer(rules: SchedulingRules) -> bool:
-    plain = rules.heavy_light is None and not rules.by_speed
-    return plain and rules.ranking in (RANKINGS["jenkins"], RANKINGS["longest-idle"])
-
-
-def _known_estimator(estimator: Estimator) -> bool:
-    return type(estimator) in (Declared, Oracle)
+    known = algorithm is not None and not isinstance(algorithm, GuardedAlgorithm)
+    by_threads = pool.law is not None and isinstance(pool.law.cpu, ThreadSlowdown)
+    return _first(
+        ("a provisioning algorithm of the user's own", pool.provisioned and not known),
+        ("builders of the user's own", bool(pool.behaviour)),
+        ("a provisioner with late or wrong signals", pool.has_signals),
+        ("jobs that start some time after their dispatch", pool.pickup_time > 0),
+        ("boot times that are drawn", pool.boot_delay is not None),
+        ("builders that report their load", pool.load_limits is not None),
+        ("contention by threads", by_threads),
+        (f"more than {MOST_COUNTED:,} slots a builder", pool.slots > MOST_COUNTED),
+    )

@@ -17,7 +17,6 @@ from typing import ClassVar
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from farm.core.commands import Command, StartJob
 from farm.core.driver import World
@@ -36,7 +35,7 @@ from farm.sim.fast.kernel import native
 from farm.sim.rollouts import fair_share
 from farm.sim.rollouts.draws import Attempt, Floats, RunTimes, ServiceTimes
 from farm.sim.rollouts.later_arrivals import drawn, last_at, matter
-from farm.sim.rollouts.queue_only import FreeSlot, OnRollout, roll, slots_to_come
+from farm.sim.rollouts.queue_only import OnRollout, roll, slots_to_come
 from farm.sim.rollouts.wait_quantiles import Rollouts
 from farm.sim.simulation import play, provision
 from farm.sim.world import Arrivals, SimulatedWorld
@@ -244,22 +243,14 @@ class _Common:
         elif not native.is_there():
             return None  # the scheduler itself is as fast as the loop in Python
         else:
-            found = self._roll_trees(slots, columns, on_rollout)
+            scheduler = restored(self.base, self.fork.rules, _Frozen(self.fork), pools=self.specs)
+            farm = scheduler, self.waiting, self.attempts, slots, self.specs
+            found = fair_share.roll(*farm, self._ends, self._times, columns, on_rollout)
             if found is None:
                 return None
         # the others were dispatched at the instant of the opening
         found[:, columns < 0] = self.base.at
         return found
-
-    def _roll_trees(
-        self, slots: list[FreeSlot], columns: NDArray[np.int64], on_rollout: OnRollout
-    ) -> Floats | None:
-        fork, times = self.fork, (self._ends, self._times)
-        frozen = _Frozen(fork)
-        scheduler = restored(self.base, fork.rules, frozen, pools=self.specs)
-        return fair_share.roll(
-            scheduler, self.waiting, self.attempts, slots, self.specs, *times, columns, on_rollout
-        )
 
     # --- the whole simulation ---------------------------------------------------------------
 
