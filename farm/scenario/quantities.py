@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
 from types import GenericAlias
 from typing import Annotated, Any, TypeVar
 
@@ -82,6 +83,19 @@ RunName = Annotated[str, Field(strict=True, max_length=100, pattern=RUN_NAME)]
 """The same, with letters of any script: it is only shown, and written to files."""
 
 T = TypeVar("T")
+W = TypeVar("W", bound=Collection[Any])
+
+
+def some_weight(what: str) -> AfterValidator:
+    """Return a check that at least one of several has a weight above 0."""
+
+    def check(several: W) -> W:
+        weights = several.values() if isinstance(several, Mapping) else (x.weight for x in several)
+        if sum(weights) <= 0:
+            raise ValueError(f"found no {what} with a weight above 0; allowed: at least one")
+        return several
+
+    return AfterValidator(check)
 
 
 _ANY_CHOICE = (str | int | float) | list[str | int | float] | dict[str, float]
@@ -109,13 +123,10 @@ def _choice(
         if isinstance(found, Mapping):
             return {value_of(key): weight for key, weight in found.items()}
         several = found if isinstance(found, list | tuple) else [found]
-        weights: dict[T, Any] = {}
-        for one in several:
-            weights[value_of(one)] = weights.get(value_of(one), 0.0) + 1.0
-        return weights
+        return dict[T, object](Counter(map(value_of, several)))
 
     reader = BeforeValidator(choice, json_schema_input_type=_ANY_CHOICE)
-    return reader, AfterValidator(_some_weight)
+    return reader, some_weight("value")
 
 
 def _choice_for(name: str) -> tuple[object, ...]:
@@ -127,12 +138,6 @@ def choice_for(name: str) -> Any:
     """Return the type of a choice between values of this field of a job."""
     weights = GenericAlias(dict, (JOB_FIELDS[name].kind, NonNegative))
     return Annotated[weights, *_choice_for(name)]
-
-
-def _some_weight(weights: dict[T, float]) -> dict[T, float]:
-    if not weights or sum(weights.values()) <= 0:
-        raise ValueError("found no value with a weight above 0; allowed: at least one")
-    return weights
 
 
 TextChoice = Annotated[dict[str, NonNegative], *_choice(str, "text", bool)]

@@ -24,6 +24,7 @@ from farm.scenario.quantities import (
     TextChoice,
     ThreadChoice,
     choice_for,
+    some_weight,
 )
 from farm.scenario.section import Section, or_plain
 
@@ -156,7 +157,7 @@ class Traits(Section):
     """The kind of work: one, a list, or weights."""
     attributes: dict[Text, TextChoice] | None = None
     """user, team, project, image, …: each one value, a list, or weights."""
-    attribute_sets: tuple[AttributeSet, ...] | None = None
+    attribute_sets: Annotated[tuple[AttributeSet, ...], some_weight("set")] | None = None
     """Attributes that belong together, as a user and the team: a job has those of one set."""
     invocation: tuple[Text, ...] | None = None
     """The attribute `invocation`, joined by `/` from these attributes (a name that is no
@@ -184,13 +185,6 @@ class Traits(Section):
     `memory` and `mixed` burn what an idle core does in that time, for each thread."""
     threads: ThreadChoice | None = None
     """Number of processes that a burning job keeps busy, and its threads in contention laws."""
-
-    @field_validator("attribute_sets")
-    @classmethod
-    def _some_set(cls, sets: tuple[AttributeSet, ...] | None) -> tuple[AttributeSet, ...] | None:
-        if sets is not None and sum(one.weight for one in sets) <= 0:
-            raise ValueError("found no set with a weight above 0; allowed: at least one")
-        return sets
 
     @field_validator("declared", "work_size")
     @classmethod

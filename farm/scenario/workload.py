@@ -18,6 +18,7 @@ from farm.scenario.quantities import (
     Rate,
     Text,
     WholeChoice,
+    some_weight,
 )
 from farm.scenario.section import Section
 from farm.scenario.traits import PlatformDemand, Traits, platforms_given
@@ -25,6 +26,7 @@ from farm.scenario.traits import PlatformDemand, Traits, platforms_given
 Platforms = Annotated[
     tuple[PlatformDemand, ...],
     BeforeValidator(platforms_given, json_schema_input_type=PlatformDemand | list[PlatformDemand]),
+    some_weight("platform"),
 ]
 
 
@@ -109,15 +111,6 @@ class Releases(Traits):
                 f"allowed: {hours}, not all of them 0"
             )
         return factors
-
-    @field_validator("platform")
-    @classmethod
-    def _some_platform(
-        cls, platforms: tuple[PlatformDemand, ...] | None
-    ) -> tuple[PlatformDemand, ...] | None:
-        if platforms is not None and sum(one.weight for one in platforms) <= 0:
-            raise ValueError("found no platform with a weight above 0; allowed: at least one")
-        return platforms
 
     @property
     def cycle(self) -> tuple[float, ...] | None:
