@@ -21,7 +21,7 @@ from farm.scenario import Scenario
 from farm.sim.fast.coverage import Jobs, why_not, why_not_these, why_whole
 from farm.sim.fast.event_log import AT_ONCE, log_of
 from farm.sim.fast.job_arrays import load_of, loads_of
-from farm.sim.fast.play import Played, Watch
+from farm.sim.fast.play import Played, Setting, Watch
 from farm.sim.fast.play import play as play_columns
 from farm.sim.fast.run_records import records
 from farm.sim.fast.streamed import play_streamed
@@ -168,7 +168,8 @@ def play_seeds(
         return None
     with no_garbage_collection():
         loads = loads_of(rules.policy, scheduler.estimator, jobs, load.ends)
-        found = play_together(*loads, specs, rules, algorithms, scenario.ends_at)
+        setting = Setting(specs, rules, algorithms, scenario.ends_at)
+        found = play_together(*loads, setting)
     if found is None:
         return None
     of_builder = np.append(np.repeat(np.arange(len(seeds)), found.made), 0)
@@ -204,16 +205,9 @@ def _try_compiled(
     jobs, left, whole = _held(load, MOST_JOBS if streamed else most)
     if not whole and streamed and isinstance(jobs, JobColumns):
         tally = Tally(scenario.scheduling.fair_share, [pool.name for pool in specs])
-        found = play_streamed(
-            jobs.blocks(),
-            scheduler.estimator,
-            specs,
-            rules,
-            algorithms,
-            tally,
-            ends_at=scenario.ends_at,
-            watch=watch or (lambda *_: None),
-        )
+        setting = Setting(specs, rules, algorithms, scenario.ends_at)
+        watch = watch or (lambda *_: None)
+        found = play_streamed(jobs.blocks(), scheduler.estimator, setting, tally, watch=watch)
         if found is None:
             raise InputError(
                 "found jobs that have to be given up; allowed in a run of more than "

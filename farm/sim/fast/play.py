@@ -7,7 +7,7 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from functools import lru_cache
 from threading import Thread
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -37,6 +37,17 @@ LOOK_EVERY = 0.2
 NOTES_OF_A_JOB = 6
 
 
+class Setting(NamedTuple):
+    """What loads are run on."""
+
+    pools: Sequence[PoolSpec]
+    rules: SchedulingRules
+    #: those of the provisioned pools
+    algorithms: Algorithms
+    #: the run lasts until then at least
+    ends_at: float = 0.0
+
+
 class Played(msgspec.Struct):
     """A finished run: its values, and its jobs and pools."""
 
@@ -62,46 +73,33 @@ def play(
     ``noted``: the events will be needed. ``watch`` is called every ``LOOK_EVERY`` real seconds,
     and the run can then be interrupted.
     """
-    run = begun(load, pools, rules, algorithms or {}, ends_at, noted=noted)
+    run = begun(load, Setting(pools, rules, algorithms or {}, ends_at), noted=noted)
     halt = run.to_halt() if watch is None else looked(in_thread(run), run, watch)
     return Played(run.farm, load, pools, rules) if halt == layout.PLAYED else None
 
 
-def begun(
-    load: Load,
-    pools: Sequence[PoolSpec],
-    rules: SchedulingRules,
-    algorithms: Algorithms,
-    ends_at: float,
-    *,
-    noted: bool = False,
-) -> Playing:
+def begun(load: Load, setting: Setting, *, noted: bool = False) -> Playing:
     """Return a load on a farm, to be played."""
     asking = [
-        Asking(number, pool, algorithms[pool.name]) if pool.provisioned else None
-        for number, pool in enumerate(pools)
+        Asking(number, pool, setting.algorithms[pool.name]) if pool.provisioned else None
+        for number, pool in enumerate(setting.pools)
     ]
-    return Playing(_farm(load, pools, rules, algorithms, ends_at, noted=noted), pools, asking)
+    return Playing(_farm(load, setting, noted=noted), setting.pools, asking)
 
 
-def farms_after(
-    loads: Sequence[Load],
-    pools: Sequence[PoolSpec],
-    rules: SchedulingRules,
-    algorithms: Algorithms,
-    ends_at: float,
-) -> Iterator[layout.Farm | None]:
+def farms_after(loads: Sequence[Load], setting: Setting) -> Iterator[layout.Farm | None]:
     """Run loads with the same platforms, each on a separate farm; yield it, or None, as ``play``.
 
     The next run overwrites it, but for its load.
     """
-    if algorithms:
+    pools = setting.pools
+    if setting.algorithms:
         for load in loads:
-            played = play(load, pools, rules, algorithms, ends_at=ends_at)
-            yield None if played is None else played.farm
+            run = begun(load, setting)
+            yield run.farm if run.to_halt() == layout.PLAYED else None
         return
     most = max(loads, key=lambda load: len(load.columns))
-    farm, kinds = _farm(most, pools, rules, {}, ends_at, noted=False), numbered_kinds(pools)
+    farm, kinds = _farm(most, setting), numbered_kinds(pools)
     call, written = native.Call("play", farm), _bytes([getattr(farm, name) for name in _WRITTEN])
     before = [array.copy() for array in written]
     for load in loads:
@@ -181,7 +179,7 @@ def ends_of_each(loads: Sequence[Load], pools: Sequence[PoolSpec], rules: Schedu
     No builder may come or go. Returns the instant at which each job ends (s), by load and job;
     without the interpreter lock. Raises InputError if jobs can never run.
     """
-    farm = _copy(_farm(loads[0], pools, rules, {}, 0.0, noted=False))
+    farm = _copy(_farm(loads[0], Setting(pools, rules, {})))
     columns = np.array([load.columns for load in loads])
     orders = np.array([load.in_order for load in loads])
     ends = np.empty(columns.shape)
@@ -195,15 +193,8 @@ def _copy(part: Any) -> Any:
     return part.copy() if isinstance(part, np.ndarray) else type(part)(*map(_copy, part))
 
 
-def _farm(
-    load: Load,
-    pools: Sequence[PoolSpec],
-    rules: SchedulingRules,
-    algorithms: Algorithms,
-    ends_at: float,
-    *,
-    noted: bool,
-) -> layout.Farm:
+def _farm(load: Load, setting: Setting, *, noted: bool = False) -> layout.Farm:
+    pools, rules, algorithms, ends_at = setting
     jobs = len(load.columns)
     ranking = layout.LONGEST_IDLE if rules.ranking is RANKINGS["longest-idle"] else layout.JENKINS
     limits = (ranking, rules.retries, rules.max_builders_lost, ends_at)

@@ -8,13 +8,14 @@ from functools import partial
 import numpy as np
 
 from farm.core.pools.spec import PoolSpec
-from farm.core.rules import Estimator, SchedulingRules
+from farm.core.rules import Estimator
 from farm.results.summary.tally import Tallied, Tally
 from farm.sim.fast.job_arrays import Load, batches, load_of
 from farm.sim.fast.kernel import layout
 from farm.sim.fast.kernel.heaps import Array
 from farm.sim.fast.play import (
     Played,
+    Setting,
     Watch,
     begun,
     in_thread,
@@ -23,7 +24,6 @@ from farm.sim.fast.play import (
     numbered_kinds,
     served,
 )
-from farm.sim.fast.provisioners import Algorithms
 from farm.sim.fast.run_records import builders_table, jobs_of, names_of
 from farm.workload.columns import Block, joined
 from farm.workload.job_columns import JobColumns
@@ -66,12 +66,9 @@ class Reader:
 def play_streamed(
     jobs: Iterator[Block],
     estimator: Estimator,
-    pools: Sequence[PoolSpec],
-    rules: SchedulingRules,
-    algorithms: Algorithms,
+    setting: Setting,
     tally: Tally,
     *,
-    ends_at: float = 0.0,
     watch: Watch = lambda *_: None,
     least: int = LEAST,
 ) -> Tallied | None:
@@ -81,10 +78,10 @@ def play_streamed(
     found nothing against it. While one piece is played in a thread, the last one is summed up and
     the next one drawn.
     """
-    reader = Reader(jobs)
+    reader, pools, rules = Reader(jobs), setting.pools, setting.rules
     here, kept = reader.read(least), np.zeros(0, np.int64)
     load = load_of(rules.policy, estimator, JobColumns.of(here))
-    run = begun(load, pools, rules, algorithms, ends_at)
+    run = begun(load, setting)
     sum_up: Callable[[], None] = _nothing
     while True:
         run.farm.counts["more"] = more = not reader.over

@@ -7,13 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from farm.core.pools.spec import PoolSpec
-from farm.core.rules import SchedulingRules
 from farm.sim.fast.job_arrays import Load
 from farm.sim.fast.kernel import layout
 from farm.sim.fast.kernel.heaps import Array
-from farm.sim.fast.play import Played, farms_after
-from farm.sim.fast.provisioners import Algorithms
+from farm.sim.fast.play import Played, Setting, farms_after
 
 
 class Together(NamedTuple):
@@ -26,20 +23,13 @@ class Together(NamedTuple):
     last_at: list[float]
 
 
-def play_together(
-    whole: Load,
-    loads: Sequence[Load],
-    pools: Sequence[PoolSpec],
-    rules: SchedulingRules,
-    algorithms: Algorithms,
-    ends_at: float,
-) -> Together | None:
+def play_together(whole: Load, loads: Sequence[Load], setting: Setting) -> Together | None:
     """Run loads, pieces of a whole, each on a separate farm as ``play`` does.
 
     None: one of them reaches a state that only the reference covers, or leaves a job open.
     """
     ended, builders, voids, counted, last_at = [], [], [], [], []
-    farms = farms_after(loads, pools, rules, algorithms, ends_at)
+    farms = farms_after(loads, setting)
     for load, farm in zip(loads, farms, strict=True):
         if farm is None or farm.counts["ended"][0] < len(load.columns):
             return None
@@ -67,7 +57,8 @@ def play_together(
         void=void,
         counts=counts,
     )
-    return Together(Played(farm, whole, pools, rules), made.tolist(), last_at)
+    played = Played(farm, whole, setting.pools, setting.rules)
+    return Together(played, made.tolist(), last_at)
 
 
 def _records(parts: Sequence[bytes], dtype: np.dtype[np.void]) -> Array:

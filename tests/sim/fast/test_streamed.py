@@ -22,6 +22,7 @@ from farm.scenario import Scenario, parse_scenario
 from farm.sim.engines import StreamedRun, play
 from farm.sim.fast import streamed as module
 from farm.sim.fast.coverage import why_not, why_whole
+from farm.sim.fast.play import Setting
 from farm.sim.fast.streamed import Reader, play_streamed
 from farm.workload import build_jobs
 from farm.workload.columns import Block
@@ -110,10 +111,8 @@ def streamed(scenario: Scenario, least: int) -> RunRecords | None:
     jobs = build_jobs(scenario)
     assert isinstance(jobs, JobColumns)
     tally = Tally(scenario.scheduling.fair_share, [pool.name for pool in pools])
-    records = play_streamed(
-        jobs.blocks(), scheduler.estimator, pools, rules, algorithms, tally,
-        ends_at=scenario.ends_at, least=least,
-    )  # fmt: skip
+    setting = Setting(pools, rules, algorithms, scenario.ends_at)
+    records = play_streamed(jobs.blocks(), scheduler.estimator, setting, tally, least=least)
     return None if records is None else StreamedRun(records).records()
 
 
