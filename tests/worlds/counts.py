@@ -89,7 +89,7 @@ def check_tree(queue: FairShareQueue) -> None:
                 waiting[above] = waiting.get(above, 0) + 1
             else:
                 executing.setdefault(above, set()).add(operation.execution.slot)
-    for slot, record in queue._slots:
+    for slot, record in queue._slots._records.items():
         assert (record.last is None) == (slot in queue._executions.running)
         for above in _prefixes(record.last.path) if record.last is not None else ():
             idle[above] = idle.get(above, 0) + 1

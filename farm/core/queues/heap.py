@@ -43,9 +43,6 @@ class UpdatableHeap(Generic[Item]):
     def __len__(self) -> int:
         return len(self._live)
 
-    def __contains__(self, item: object) -> bool:
-        return item in self._live
-
     def __iter__(self) -> Iterator[Item]:
         """Yield the items in no particular (yet always the same) order."""
         return iter(self._live)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import msgspec
 
 from farm.core.queues.fair_share.invocation import Invocation
@@ -38,9 +36,6 @@ class SlotBook:
         self._tree = tree
         self._levels = levels
         self._records: dict[Slot, SlotRecord] = {}
-
-    def __iter__(self) -> Iterator[tuple[Slot, SlotRecord]]:
-        return iter(self._records.items())
 
     def remembered(self) -> tuple[SlotMemory, ...]:
         """Return the records as plain values: the free slots first, as their nodes order them."""
