@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from farm.core.model import Platform
 from farm.core.policies import buildbarn, ljf
-from farm.core.queues.fair_share.keys import PathExtractor
-from farm.core.queues.fair_share.queue import FairShareQueue
-
-FAIR = {"make_queue": FairShareQueue, "path": PathExtractor(["user"])}
+from tests.worlds.virtual import FAIR
 
 
-@pytest.fixture(params=["plain", "fair"])
-def shared(ledger, request):
-    """Make farms that share executions, with a plain queue and with a tree."""
-
-    def farm(*builders: str, **rules):
-        more = FAIR if request.param == "fair" else {}
-        return ledger(*builders, dedup=True, **more, **rules)
-
-    return farm
+@pytest.fixture
+def shared(with_both_queues):
+    """Make farms that share executions."""
+    return partial(with_both_queues, dedup=True)
 
 
 def want(farm, name, action="A", **more):

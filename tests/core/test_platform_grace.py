@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 import farm
 from farm.core.commands import EndJob
 from farm.core.model import Cause, Platform
 from farm.core.pools.spec import PoolSpec
-from farm.core.queues.fair_share.keys import PathExtractor
-from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.testing import small_scenario
 
 ARM = Platform("arm64")
 
 
-@pytest.fixture(params=["plain", "fair"])
-def graced(ledger, request):
+@pytest.fixture
+def graced(with_both_queues):
     """Make farms whose platforms have a grace of 100 s."""
-    fair = {"make_queue": FairShareQueue, "path": PathExtractor(["user"])}
-    more = fair if request.param == "fair" else {}
-    return lambda *builders, **rules: ledger(*builders, platform_grace=100.0, **more, **rules)
+    return partial(with_both_queues, platform_grace=100.0)
 
 
 def test_a_job_waits_for_the_grace_and_then_fails(graced):

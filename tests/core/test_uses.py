@@ -8,14 +8,14 @@ from farm.core.contention.laws import LoadLimits
 from farm.core.dispatching.heavy_light import heavy_share
 from farm.core.pools.observer import PoolObserver
 from farm.core.pools.spec import PoolSpec
-from farm.core.queues.fair_share.keys import PathExtractor
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import HeavyLight
 from farm.core.state.snapshot import condition_of
+from tests.worlds.virtual import FAIR
 
 DISPATCHERS = {
     "plain": {},
-    "fair share": {"make_queue": lambda: FairShareQueue((5.0,)), "path": PathExtractor(["user"])},
+    "fair share": FAIR | {"make_queue": lambda: FairShareQueue((5.0,))},
     "fastest": {"by_speed": True},
     "heavy-light": {
         "heavy_light": HeavyLight(

@@ -20,6 +20,7 @@ from farm.live.wire.messages import Play, decode_play
 from provisioner.backends.docker import ContainerOptions, DockerBackend
 from provisioner.backends.interface import BackendError
 from provisioner.reconciler import Instance, Remove
+from tests.provisioner.tended import Refused
 
 SETTINGS = LiveSettings(redis_url="redis://:secret@redis:6379/0", prefix="farm:")
 OPTIONS = ContainerOptions(image="farm", network="farm_default", cpus=1.5, memory="256m")
@@ -41,15 +42,6 @@ class ImageNotFound(NotFound):
     """Like the SDK's error of that name."""
 
 
-class Conflict(OSError):  # noqa: N818 - an answer, not a mistake
-    """Like the SDK's APIError: it has the answer's status."""
-
-    status_code = 409
-
-    def __init__(self, name: str) -> None:
-        super().__init__(f'Conflict. The container name "/{name}" is already in use')
-
-
 class FakeEngine:
     """A client of an Engine that holds its containers in a dict."""
 
@@ -69,6 +61,12 @@ class FakeEngine:
 
     def close(self) -> None:
         self.closed = True
+
+    @property
+    def box(self) -> dict[str, Any]:
+        """Return the only container."""
+        (box,) = self.boxes.values()
+        return box
 
     def _answer(self) -> None:
         if self.is_away:
@@ -96,7 +94,7 @@ class FakeEngine:
         self._image(image)
         assert set(how) <= TAKEN
         if how["name"] in self.boxes:
-            raise Conflict(how["name"])
+            raise Refused(409, f'The container name "/{how["name"]}" is already in use')
         box = {"Labels": how["labels"], "command": command, "how": how, "State": "created"}
         self.boxes[how["name"]] = box
         return SimpleNamespace(start=lambda: box.update(State="running"))
@@ -159,28 +157,23 @@ def test_a_builder_becomes_a_limited_container_that_plays_it(engine, backend):
 def test_builders_share_a_name_on_a_separate_network(engine, backend):
     """One DNS query finds them all; the Engine's own networks have no such names."""
     backend.launch(PLAY)
-    ((_, box),) = engine.boxes.items()
-    assert box["how"]["networking_config"] == {"farm_default": {"aliases": ["builder"]}}
+    assert engine.box["how"]["networking_config"] == {"farm_default": {"aliases": ["builder"]}}
     for network in (None, "bridge", "host"):
         engine.boxes.clear()
-        DockerBackend(engine, SETTINGS, ContainerOptions(image="farm", network=network)).launch(
-            PLAY
-        )
-        ((_, box),) = engine.boxes.items()
-        assert "networking_config" not in box["how"]
-        assert box["how"]["network"] == network
+        options = ContainerOptions(image="farm", network=network)
+        DockerBackend(engine, SETTINGS, options).launch(PLAY)
+        assert "networking_config" not in engine.box["how"]
+        assert engine.box["how"]["network"] == network
 
 
 def test_what_builders_print_goes_where_it_is_wanted(engine, backend):
     """By default the Engine keeps a little of it; a logging driver keeps what its options say."""
     backend.launch(PLAY)
-    ((_, box),) = engine.boxes.items()
-    assert box["how"]["log_config"]["config"] == {"max-size": "1m", "max-file": "1"}
+    assert engine.box["how"]["log_config"]["config"] == {"max-size": "1m", "max-file": "1"}
     engine.boxes.clear()
     options = msgspec.structs.replace(OPTIONS, log_driver="journald", log_options={"tag": "t"})
     DockerBackend(engine, SETTINGS, options).launch(PLAY)
-    ((_, box),) = engine.boxes.items()
-    assert box["how"]["log_config"] == {"type": "journald", "config": {"tag": "t"}}
+    assert engine.box["how"]["log_config"] == {"type": "journald", "config": {"tag": "t"}}
 
 
 def test_an_engine_that_is_too_old_is_refused(engine, backend):
@@ -203,7 +196,7 @@ def test_its_own_containers_are_found_again_and_only_those(engine, backend):
 def test_an_ended_container_is_reported_with_its_reason(engine, backend):
     """With the Engine's reason, and its own output: its log is removed with it."""
     backend.launch(PLAY)
-    next(iter(engine.boxes.values())).update(State="exited", Status="Exited (2) 3 seconds ago")
+    engine.box.update(State="exited", Status="Exited (2) 3 seconds ago")
     (instance,) = backend.instances()
     assert not instance.running
     assert instance.detail == "Exited (2) 3 seconds ago; it said: error: no server"
@@ -214,8 +207,7 @@ def test_an_ended_container_is_reported_with_its_reason(engine, backend):
 def test_a_container_that_was_stopped_in_order_has_left(engine, backend, code: int, left: bool):
     """As when the Engine itself is stopped: no builder is lost by that."""
     backend.launch(PLAY)
-    box = next(iter(engine.boxes.values()))
-    box.update(State="exited", Status=f"Exited ({code}) 3 seconds ago")
+    engine.box.update(State="exited", Status=f"Exited ({code}) 3 seconds ago")
     assert [one.left for one in backend.instances()] == [left]
 
 
@@ -233,8 +225,7 @@ def test_closing_leaves_builders_running(engine, backend):
     backend.launch(PLAY)
     engine.is_away = True
     backend.close()
-    ((_, box),) = engine.boxes.items()
-    assert (box["State"], engine.closed) == ("running", True)
+    assert (engine.box["State"], engine.closed) == ("running", True)
 
 
 def test_in_a_compose_project_builders_are_containers_of_a_service_of_it(engine, backend):

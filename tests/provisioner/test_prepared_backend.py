@@ -207,21 +207,15 @@ def test_too_few_are_reported_with_instructions(world):
 
 # --- failures of the API ---------------------------------------------------------------------
 
+AWAY = ConnectionRefusedError(111, "refused")
+
 
 @pytest.mark.parametrize(
     ("way", "error", "message"),
     [
-        (
-            "read",
-            ConnectionRefusedError(111, "refused"),
-            r"Docker API \(read\) cannot list.*refused",
-        ),
+        ("read", AWAY, r"Docker API \(read\) cannot list.*refused"),
         ("read", Refused(403), r"\(read\) refuses to list containers: .* needs CONTAINERS=1"),
-        (
-            "write",
-            ConnectionRefusedError(111, "refused"),
-            r"\(write\) cannot start box-1: .*refused",
-        ),
+        ("write", AWAY, r"\(write\) cannot start box-1: .*refused"),
         ("write", Refused(403), r"\(write\) refuses to start containers: .*ALLOW_START=1"),
         ("write", Refused(503, "Service Unavailable"), r"cannot start box-1: 503"),
         # the login page of a proxy

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,7 +30,7 @@ from provisioner.algorithms.fixed import Fixed
 from provisioner.backends.interface import BackendError, DryRun
 from provisioner.command import app, provision
 from provisioner.reconciler import Instance, Keeping, Patience, Remove
-from provisioner.service import Provisioner, serve, take_charge
+from provisioner.service import serve, take_charge
 from tests.provisioner.provisioned import World, lose_once
 
 
@@ -100,10 +101,9 @@ def test_a_lost_plan_is_made_again(world, method, kind, error):
 
 def test_a_state_that_was_not_saved_is_saved_at_the_next_look(world):
     """It is the state from which the next provisioner continues."""
-    farm: Any = world.farm
-    lose_once(farm, "remember", bytes, redis.ResponseError("MISCONF"))
-    farm.asked = {"b1": 0.0}
-    service = Provisioner(farm, {}, world.backend, **world.clocks)
+    lose_once(world.farm, "remember", bytes, redis.ResponseError("MISCONF"))
+    world.farm.asked = {"b1": 0.0}
+    service = world.start(algorithms={})
     world.looks(1, service)  # it registers
     with pytest.raises(redis.ResponseError):
         world.looks(1, service)
@@ -123,8 +123,7 @@ def test_a_lost_message_that_gives_up_a_builder_is_sent_again(world):
 
 def test_a_fixed_pool_gets_the_builders_that_the_scheduler_requests(world):
     """It has no algorithm, but its instances have to be started."""
-    farm: Any = world.farm
-    service = Provisioner(farm, {}, world.backend, **world.clocks)
+    service = world.start(algorithms={})
     world.farm.asked = {"b1": 0.0, "b2": 0.0}
     world.looks(4, service)
     assert [report.outside for report in world.farm.told if isinstance(report, Watch)] == [True]
@@ -141,9 +140,8 @@ def test_a_fixed_pool_gets_the_builders_that_the_scheduler_requests(world):
 def test_a_fixed_pool_is_left_to_hosts_that_play_many_builders(world):
     """There the scheduler finds a host with room itself."""
     world.backend.outside = False
-    farm: Any = world.farm
     world.farm.asked = {"b1": 0.0}
-    world.looks(4, Provisioner(farm, {}, world.backend, **world.clocks))
+    world.looks(4, world.start(algorithms={}))
     assert world.farm.told == []
     assert world.backend.boxes == {}
 
@@ -301,15 +299,13 @@ def test_a_problem_of_one_pool_is_reported_for_that_pool(world, caplog):
 
 def test_an_algorithm_of_the_user_that_fails_is_reported(world, caplog):
     """The service continues, the pool keeps its builders, and operators see the reason."""
-    farm: Any = world.farm
 
     class Torn(Fixed, frozen=True, kw_only=True):
         def decide(self, snapshot: PoolSnapshot) -> ScalingPlan:
             raise LookupError(f"no rule for {snapshot.pool}")
 
     torn = GuardedAlgorithm(Torn(builders=2, interval=1.0), "mine:Torn", "pools.p.algorithm")
-    service = Provisioner(farm, {"p": torn}, world.backend, Patience(), **world.clocks)
-    world.looks(5, service)
+    world.looks(5, world.start(algorithms={"p": torn}))
     assert world.farm.plans == [(0, 0, 0)]
     assert caplog.text.count("mine:Torn failed") == 1
     assert "LookupError: no rule" in trouble_of(world.farm.memory["p"])
@@ -379,6 +375,11 @@ def test_a_provisioner_that_stands_by_waits_for_a_server_in_trouble(monkeypatch)
     assert next(answers, "none is left") == "none is left"
 
 
+def looking(look: Callable[[], None]) -> SimpleNamespace:
+    """Return a service that only looks."""
+    return SimpleNamespace(restore=lambda: None, look=look, wait=lambda stop: stop.wait(0.0))
+
+
 def test_the_service_waits_for_a_server_in_trouble_until_it_is_stopped(caplog):
     """Trouble is said once; a request for the end is obeyed in the midst of it."""
     stop, looks = StopRequest(), list[int]()
@@ -390,7 +391,7 @@ def test_the_service_waits_for_a_server_in_trouble_until_it_is_stopped(caplog):
         if len(looks) != 3:
             raise redis.OutOfMemoryError("command not allowed")
 
-    service = SimpleNamespace(restore=lambda: None, look=look, wait=lambda stop: stop.wait(0.0))
+    service = looking(look)
     with caplog.at_level("INFO"):
         serve(service, SimpleNamespace(lost=False), stop)
     assert len(looks) == 4
@@ -403,8 +404,5 @@ def test_the_service_waits_for_a_server_in_trouble_until_it_is_stopped(caplog):
 
 def test_a_deposed_provisioner_ends():
     """Two would request builders twice."""
-    service = SimpleNamespace(
-        restore=lambda: None, look=lambda: None, wait=lambda stop: stop.wait(0.0)
-    )
     with pytest.raises(RunError, match="another provisioner"):
-        serve(service, SimpleNamespace(lost=True), StopRequest())
+        serve(looking(lambda: None), SimpleNamespace(lost=True), StopRequest())

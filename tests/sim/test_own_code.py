@@ -166,6 +166,14 @@ def test_the_page_on_a_live_farm(
     assert not result.summary["warnings"]
 
 
+BUILDER = """from farm.emulation.behaviour import BuilderBehaviour
+
+class own(BuilderBehaviour):
+    def {}:
+        return {}
+"""
+
+
 @pytest.mark.parametrize(
     ("code", "said"),
     [
@@ -174,13 +182,7 @@ def test_the_page_on_a_live_farm(
         ("def own(job, builder):\n    raise ValueError('\\ud800 half')\n", r"\ud800 half"),
         ("def own(job):\n    return job\n", "mine:own(job, builder) cannot be called so"),
         ("class own:\n    pass\n", "found the class mine:own; allowed: a function"),
-        (
-            (
-                "from farm.emulation.behaviour import BuilderBehaviour\n\n"
-                "class own(BuilderBehaviour):\n    def rest_time(self, job):\n        return -1\n"
-            ),
-            "rest_time: returned -1; allowed: seconds",
-        ),
+        (BUILDER.format("rest_time(self, job)", -1), "rest_time: returned -1; allowed: seconds"),
     ],
 )
 def test_a_broken_builder_is_one_message(page: Path, code: str, said: str) -> None:
@@ -199,10 +201,7 @@ def test_a_broken_builder_is_one_message(page: Path, code: str, said: str) -> No
 
 def test_a_leaving_builder_gets_no_more_jobs(page: Path) -> None:
     """Its free slots get none while it is busy or shuts down; no attempt is void."""
-    (page / "mine.py").write_text(
-        "from farm.emulation.behaviour import BuilderBehaviour\n\n"
-        "class own(BuilderBehaviour):\n    def rest_time(self, job):\n        return None\n"
-    )
+    (page / "mine.py").write_text(BUILDER.format("rest_time(self, job)", None))
     pool = {"slots": 3, "shutdown_time": "5s", "behaviour": "mine:own"}
     load = {"every": "3s", "count": 8, "service_time": "4s"}
     jobs = farm.simulate(small_scenario(pool, load, scheduling={"retries": 0})).jobs
@@ -217,10 +216,7 @@ def test_a_leaving_builder_gets_no_more_jobs(page: Path) -> None:
 @pytest.mark.parametrize("name", ["boot_time", "shutdown_time"])
 def test_an_invalid_time_is_replaced_by_the_pools(page: Path, name: str) -> None:
     """Only a rest may be None; a boot or a shutdown without a time has the pool's, and warns."""
-    (page / "mine.py").write_text(
-        "from farm.emulation.behaviour import BuilderBehaviour\n\n"
-        f"class own(BuilderBehaviour):\n    def {name}(self):\n        return None\n"
-    )
+    (page / "mine.py").write_text(BUILDER.format(f"{name}(self)", None))
     times = {"boot_time": "7s", "shutdown_time": "5s", "idle_timeout": "1s"}
     load = {"every": "1m", "count": 2, "service_time": "4s"}
     given = small_scenario({**times, "behaviour": "mine:own"}, load)
@@ -241,26 +237,22 @@ def test_the_pages_analysis(page: Path) -> None:
     assert done.stdout == "True\n0\n"
 
 
+TWO = """import farm
+
+def load(dice):
+    for at in ({}, 1.0):
+        yield farm.Job(id={}, arrived_at=at, service_time=1.0)
+"""
+
+
 @pytest.mark.parametrize(
     ("code", "said"),
     [
         ("def load(dice):\n    raise KeyError('gone')\n", "mine:load failed: KeyError: 'gone'"),
         ("def load(dice):\n    yield 3\n", "number 1: found 3; allowed: a farm.Job"),
         ("def load():\n    yield 3\n", "mine:load(dice) cannot be called so"),
-        (
-            (
-                "import farm\n\ndef load(dice):\n    for at in (5.0, 1.0):\n"
-                "        yield farm.Job(id=str(at), arrived_at=at, service_time=1.0)\n"
-            ),
-            "found arrived_at 1 after 5; allowed: in order",
-        ),
-        (
-            (
-                "import farm\n\ndef load(dice):\n    for at in (0.0, 1.0):\n"
-                "        yield farm.Job(id='a', arrived_at=at, service_time=1.0)\n"
-            ),
-            ": a: found this id twice; allowed: distinct ids",
-        ),
+        (TWO.format(5.0, "str(at)"), "found arrived_at 1 after 5; allowed: in order"),
+        (TWO.format(0.0, "'a'"), ": a: found this id twice; allowed: distinct ids"),
         ("other = 1\n", "has no attribute 'load'"),
     ],
 )

@@ -44,6 +44,8 @@ from farm.core.events import (
 )
 from farm.core.model import Builder, Job
 from farm.core.pools.spec import PoolSpec
+from farm.core.queues.fair_share.keys import PathExtractor
+from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.core.state.restore import restored
@@ -55,6 +57,9 @@ from farm.workload import batches
 from tests.worlds.counts import check
 
 C = TypeVar("C")
+
+#: rules by which users share a farm fairly
+FAIR: dict[str, Any] = {"make_queue": FairShareQueue, "path": PathExtractor(["user"])}
 
 
 def brief(command: Command) -> str:

@@ -22,11 +22,9 @@ from farm.core.events import (
 from farm.core.model import Builder, Job, Platform
 from farm.core.policies import POLICIES, PolicyOptions
 from farm.core.pools.spec import PoolSpec
-from farm.core.queues.fair_share.keys import PathExtractor
-from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
-from tests.worlds.virtual import Ledger, Story
+from tests.worlds.virtual import FAIR, Ledger, Story
 
 
 class Farm(Ledger):
@@ -59,7 +57,7 @@ def test_the_fastest_free_builder_takes_the_job():
     assert farm.submit(0, a=40.0, b=40.0, c=40.0) == ["a@b1", "b@b1", "c@b2"]
 
 
-@pytest.mark.parametrize("rules", [{}, {"make_queue": FairShareQueue, "path": lambda _: ("u",)}])
+@pytest.mark.parametrize("rules", [{}, FAIR])
 def test_a_builder_that_joins_takes_as_many_waiting_jobs_as_it_has_slots(rules):
     """More wait than that; each slot takes one, and the next job waits for the first end."""
     farm = Farm(slots=2, **rules)
@@ -163,7 +161,7 @@ def test_the_number_of_jobs_that_wait_by_choice_is_bounded():
 
 def test_fair_share_orders_the_candidates():
     """With a tree, users take turns for the fast builder."""
-    farm = Farm(1.0, 4.0, make_queue=FairShareQueue, path=PathExtractor(["user"]))
+    farm = Farm(1.0, 4.0, **FAIR)
 
     def job(name: str) -> Job:
         return Job(id=name, service_time=40.0, attributes={"user": name[0]})
@@ -263,7 +261,7 @@ def test_every_job_ends_and_a_builder_works_while_any_job_waits(
     ]
     rules: dict[str, Any] = {"policy": POLICIES[policy](PolicyOptions())}
     if fair:
-        rules |= {"make_queue": FairShareQueue, "path": PathExtractor(["user"])}
+        rules |= FAIR
 
     def check(scheduler: Scheduler) -> None:
         busy = sum(builder.busy for builder in scheduler.builders.values())

@@ -13,10 +13,9 @@ from farm.core.dispatching.heavy_light import heavy_share, slowdown_by
 from farm.core.events import Event, LoadReported
 from farm.core.model import Job
 from farm.core.pools.spec import PoolSpec
-from farm.core.queues.fair_share.keys import PathExtractor
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import HeavyLight
-from tests.worlds.virtual import Ledger, Story
+from tests.worlds.virtual import FAIR, Ledger, Story
 
 HALF = LoadLimits(0.5, 0.25)
 
@@ -154,7 +153,7 @@ def test_load_by_the_contention_law():
 
 def test_fair_share_holds_among_heavy_and_among_light_jobs():
     """Users take turns in each class; between the classes the one with fewer slots goes first."""
-    farm = Farm(4, make_queue=FairShareQueue, path=PathExtractor(["user"]))
+    farm = Farm(4, **FAIR)
     farm.submit("h1 h2 h3 l1", attributes={"user": "a"})
     assert list(farm.scheduler.jobs["l1"].path) == ["a"]
     assert farm.submit("h4 l2", attributes={"user": "b"}) == ["l2@b0"]
@@ -233,7 +232,7 @@ def test_every_job_ends_and_light_jobs_never_wait_beside_room(
     """Work conservation for light jobs; for heavy ones as long as a builder has room for them."""
     rules: dict[str, Any] = {"heavy_light": rule_of(measure)}
     if fair:
-        rules |= {"make_queue": lambda: FairShareQueue((20.0,)), "path": PathExtractor(["user"])}
+        rules |= FAIR | {"make_queue": lambda: FairShareQueue((20.0,))}
     limits = rules["heavy_light"].limits if measure == "reported" else None
     pool = PoolSpec(
         name="p",

@@ -50,12 +50,16 @@ def played(scenario: Scenario, after: int) -> tuple[FarmSnapshot, dict[str, floa
 
     That is when each job is dispatched next, if at all.
     """
-    scheduler = make_scheduler(scenario)
     events = []
     simulation = Simulation(scenario, algorithms=algorithms_of(scenario))
     simulation.play([lambda event, _: events.append(event)])
     last = max(n for n, event in enumerate(events) if isinstance(event, JobsSubmitted))
-    wanted = min(last + after, len(events) - 1)
+    return followed(scenario, min(last + after, len(events) - 1))
+
+
+def followed(scenario: Scenario, wanted: int) -> tuple[FarmSnapshot, dict[str, float]]:
+    """Simulate; return a snapshot at the event of this number, and the dispatches after it."""
+    scheduler = make_scheduler(scenario)
     seen = itertools.count()
     found: list[FarmSnapshot] = []
     dispatched: dict[str, float] = {}
@@ -366,15 +370,7 @@ def test_certain_rollouts_of_provisioned_pools_are_the_simulation(after: int) ->
 def test_a_provisioned_pool_grows_in_the_fork_and_a_higher_maximum_lets_it_grow_more() -> None:
     """A fork of a farm with a long queue and no builder yet: the algorithm decides, up to max."""
     scenario = provisioned(provisioner={"max": 3})
-    events, found = itertools.count(), []
-    scheduler = make_scheduler(scenario)
-
-    def watch(event, _):
-        if next(events) == 20:
-            found.append(snapshot_of(scheduler, event.at))
-
-    Simulation(scenario, scheduler=scheduler, algorithms=algorithms_of(scenario)).play([watch])
-    snapshot = found[0]
+    snapshot, _ = followed(scenario, 20)
     waits = {
         most: rollouts(known_fork(provisioned(provisioner={"max": most}), snapshot), count=1)
         for most in (1, 3, 30)
