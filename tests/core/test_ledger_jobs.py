@@ -10,7 +10,7 @@ from farm.core.commands import EndJob, RequeueJob, StartJob
 from farm.core.contention.laws import THESIS_TABLE, ContentionLaw
 from farm.core.errors import ScenarioError
 from farm.core.model import Job
-from farm.core.policies import fifo, ljf
+from farm.core.policies import fifo, ljf, score, sjf
 from farm.core.pools.spec import PoolSpec
 from farm.scenario import load_scenario
 from farm.testing import small_scenario
@@ -96,8 +96,6 @@ def test_a_job_submitted_twice_is_one_job(ledger):
 
 def test_a_batch_is_queued_before_it_is_dispatched(ledger):
     """Jobs released together compete with each other, whatever their order in the batch."""
-    from farm.core.policies import sjf
-
     farm = ledger("x", "y", policy=sjf.key)
     batch = [farm.job("long", 30), farm.job("short", 1), farm.job("middle", 5)]
     assert farm.submit(*batch) == ["start short/1 on x.0", "start middle/1 on y.0"]
@@ -338,8 +336,6 @@ def test_fail_fast_cancels_what_was_requeued_at_once(ledger):
 
 def test_a_changed_priority_takes_effect_at_once(ledger):
     """Level, score: the waiting job takes its new place; a running one is not affected."""
-    from farm.core.policies import score
-
     farm = ledger("x", policy=score.key)
     farm.submit("r")
     farm.submit("a", "b", "c")

@@ -147,8 +147,6 @@ def test_a_pool_loses_builders_at_stated_instants(story, pool, jobs):
 def test_fail_fast_stops_running_jobs_at_once(story, pool, jobs):
     """In virtual time a cancelled attempt ends at the very instant."""
     made = jobs((0, 50), (0, 100), (0, 100), matrix="m")
-    import msgspec
-
     made[0] = msgspec.structs.replace(made[0], fails=True)
     story.play([pool(builders=2)], made, fail_fast=True)
     assert {name: end.finished_at for name, end in story.ends().items()} == dict.fromkeys("abc", 50)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from farm.assembly import make_scheduler
+from farm.assembly import make_scheduler, run_info
 from farm.core.commands import StartJob, log_name
 from farm.core.contention.laws import ContentionLaw, SlowdownTable
 from farm.core.events import BuilderJoined, JobFinished, JobsSubmitted, JobStarted
+from farm.core.policies import sjf
 from farm.results.audit.auditor import Auditor
 from farm.results.log.replay import replay
 from farm.results.log.writer import EventLogWriter
+from farm.results.summary.summary import summarise
+from farm.results.table.records import Recorder
 from farm.scenario import load_scenario, parse_scenario
 from farm.sim.simulation import Simulation
 from farm.testing import small_scenario
@@ -78,8 +82,6 @@ def test_a_start_precedes_all_else_at_its_instant(story, pool, jobs):
 
 def test_jobs_of_one_instant_are_submitted_together(story, pool, jobs):
     """They compete with each other before any of them is dispatched."""
-    from farm.core.policies import sjf
-
     story.play([pool(builders=1)], jobs((1, 9), (1, 3), (1, 6)), policy=sjf.key)
     assert [start.job.id for start in story.of(StartJob)] == ["b", "c", "a"]
     assert len(story.of(JobsSubmitted)) == 1
@@ -97,8 +99,6 @@ def test_contention_moves_the_finishes_of_neighbours(story, pool, jobs):
 
 def test_contention_with_a_stopped_neighbour(story, pool, jobs):
     """A cancelled job no longer counts, from that instant on."""
-    import msgspec
-
     law = ContentionLaw(SlowdownTable((1.0, 1.0, 2.0)))
     made = jobs((0, 10), (0, 10), (0, 2), heavy=True)
     quick = msgspec.structs.replace(made[2], heavy=False, fails=True, matrix="m")
@@ -148,10 +148,6 @@ def test_a_part_of_the_scenario_that_changes_leaves_the_rest(tmp_path: Path):
 
 def test_phases_count_only_the_run(tmp_path: Path):
     """Arrivals continue through the ramp-down, the summary is of the run phase alone."""
-    from farm.assembly import run_info
-    from farm.results.summary.summary import summarise
-    from farm.results.table.records import Recorder
-
     text = """\
 phases: {ramp_up: 100s, run: 200s, ramp_down: 100s}
 pools: [{name: linux, platform: {processor: amd64}, builders: 2}]

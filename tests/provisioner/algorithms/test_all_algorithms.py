@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -71,8 +72,6 @@ def test_more_waiting_jobs_never_want_fewer_builders(
     name: str, snapshot: PoolSnapshot, more: int
 ) -> None:
     """Protects monotony at the first plan of a pool."""
-    import msgspec
-
     options = {"max": 50, **NEEDED.get(name, {})}
     algorithm: Any = make_algorithm(name, options)
     each = snapshot.waiting_work / snapshot.waiting_jobs if snapshot.waiting_jobs else 100.0

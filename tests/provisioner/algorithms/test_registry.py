@@ -10,7 +10,7 @@ import pytest
 
 import provisioner.algorithms.registry as registry_module
 from farm.core.errors import InputError
-from farm.core.pools.algorithm import PoolSnapshot
+from farm.core.pools.algorithm import PoolSnapshot, restore_memory, save_memory
 from farm.units import parse_time
 from provisioner.algorithms.keda import Keda
 from provisioner.algorithms.manual import Manual
@@ -91,8 +91,6 @@ def test_every_algorithm_has_a_description_and_documented_options() -> None:
 
 def test_memory_of_another_algorithm_is_not_restored() -> None:
     """Protects a restart with another algorithm: it begins afresh."""
-    from farm.core.pools.algorithm import restore_memory, save_memory
-
     keda = Keda()
     _, memory = keda.plan(PoolSnapshot(pool="p", at=5.0, idle=3), keda.start())
     assert restore_memory(keda, save_memory(memory)) == memory

@@ -42,13 +42,17 @@ def scenario(scheduling=None, **estimates):
     return parse_scenario(small_scenario(pools, loads, scheduling=rules, estimates=estimates))
 
 
-def story(wanted) -> list:
-    """Simulate; return every event with its commands."""
+def estimated(wanted) -> Simulation:
+    """Return the simulation of a scenario with the estimates that it asks for."""
     estimating = Estimating(wanted, live=False)
     scheduler = make_scheduler(wanted, estimator=estimating.estimator)
-    simulation = Simulation(wanted, scheduler=scheduler, around=estimating.around)
+    return Simulation(wanted, scheduler=scheduler, around=estimating.around)
+
+
+def story(wanted) -> list:
+    """Simulate; return every event with its commands."""
     told = []
-    simulation.play([lambda event, commands: told.append((event, list(commands)))])
+    estimated(wanted).play([lambda event, commands: told.append((event, list(commands)))])
     return told
 
 
@@ -77,11 +81,8 @@ def test_every_nth_job() -> None:
 @pytest.mark.parametrize("scheduling", [{}, {"policy": "sjf"}, {"fair_share": ["user"]}])
 def test_estimates_equal_the_formula_on_the_snapshot(scheduling) -> None:
     """The logged estimate is the same as asking for that one job."""
-    wanted = scenario(scheduling, rules=["launchpad", "farm"])
-    estimating = Estimating(wanted, live=False)
-    scheduler = make_scheduler(wanted, estimator=estimating.estimator)
-    simulation = Simulation(wanted, scheduler=scheduler, around=estimating.around)
-    checked = 0
+    simulation = estimated(scenario(scheduling, rules=["launchpad", "farm"]))
+    scheduler, checked = simulation.scheduler, 0
 
     def watch(event, _) -> None:
         nonlocal checked

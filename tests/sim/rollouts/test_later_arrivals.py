@@ -8,8 +8,6 @@ from collections import Counter
 import msgspec
 import pytest
 
-from farm.app.runs.estimates import Estimating
-from farm.assembly import make_scheduler
 from farm.core.model import Job
 from farm.core.state.snapshot import snapshot_of
 from farm.forecasts.dispatch.recent_arrivals import ArrivalMemory, RecentArrivals
@@ -23,9 +21,9 @@ from farm.scenario import parse_scenario
 from farm.sim.rollouts.draws import RunTimes, ServiceTimes
 from farm.sim.rollouts.later_arrivals import drawn, last_at
 from farm.sim.rollouts.rollout import rollouts
-from farm.sim.simulation import Simulation
 from farm.testing import small_scenario
 from farm.workload import batches, build_jobs
+from tests.sim.rollouts.test_at_submission import estimated
 from tests.sim.rollouts.test_rollouts import fork_of
 
 
@@ -44,17 +42,15 @@ def busy(scheduling, **estimates):
 
 def played(wanted):
     """Play a scenario; return the farm at 3000 s, and what arrived until then."""
-    estimating = Estimating(wanted, live=False)
-    scheduler = make_scheduler(wanted, estimator=estimating.estimator)
-    snapshots, memory = [], ArrivalMemory()
+    simulation, snapshots, memory = estimated(wanted), [], ArrivalMemory()
 
     def watch(event, _) -> None:
         if event.at >= 3000.0 and not snapshots:
-            snapshots.append(snapshot_of(scheduler, event.at))
+            snapshots.append(snapshot_of(simulation.scheduler, event.at))
         if not snapshots and (jobs := getattr(event, "jobs", ())):
             memory.take(event.at, jobs)
 
-    Simulation(wanted, scheduler=scheduler, around=estimating.around).play([watch])
+    simulation.play([watch])
     return snapshots[0], memory
 
 
@@ -112,16 +108,12 @@ def test_an_end_of_arrivals_is_not_forgotten() -> None:
 
 def scored(wanted):
     """Play a scenario; return how right its estimates were."""
-    estimating, entries = Estimating(wanted, live=False), []
+    entries = []
 
     def observe(event, commands) -> None:
         entries.append(Entry(event, list(commands), len(entries)))
 
-    Simulation(
-        wanted,
-        scheduler=make_scheduler(wanted, estimator=estimating.estimator),
-        around=estimating.around,
-    ).play([observe])
+    estimated(wanted).play([observe])
     return score(entries)[0]
 
 
