@@ -155,13 +155,8 @@ def test_work_is_conserved_whatever_the_order():
         arrivals = jobs["submitted_at_s"].tolist()
         finishes = sorted(jobs["finished_at_s"].tolist())
         # the farm is empty after a finish if all that arrived until then have finished
-        return [
-            finish
-            for number, (finish, arrival) in enumerate(
-                zip(finishes, [*arrivals[1:], math.inf], strict=True)
-            )
-            if finish < arrival and number < len(finishes)
-        ]
+        following = zip(finishes, [*arrivals[1:], math.inf], strict=True)
+        return [finish for finish, arrival in following if finish < arrival]
 
     first = busy_periods("fifo")
     assert len(first) > 500
