@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Literal, NamedTuple, get_args
 
-import numpy as np
-
 from farm.assembly import pool_specs
 from farm.core.errors import InputError, not_among
 from farm.core.model import Job
@@ -169,11 +167,7 @@ def play_seeds(
     with no_garbage_collection():
         loads = loads_of(rules.policy, scheduler.estimator, jobs, load.ends)
         setting = Setting(specs, rules, algorithms, scenario.ends_at)
-        found = play_together(*loads, setting)
-    if found is None:
-        return None
-    of_builder = np.append(np.repeat(np.arange(len(seeds)), found.made), 0)
-    return Runs(records(found.played), seeds, np.array(found.last_at), of_builder)
+        return play_together(*loads, setting, seeds)
 
 
 class _Try(NamedTuple):

@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
+from farm.results.table.runs import Runs
 from farm.sim.fast.job_arrays import Load
 from farm.sim.fast.kernel import layout
 from farm.sim.fast.kernel.heaps import Array
 from farm.sim.fast.play import Played, Setting, farms_after
+from farm.sim.fast.run_records import records
 
 
-class Together(NamedTuple):
-    """Finished runs as one, whose builders are numbered on from run to run."""
-
-    played: Played
-    #: how many builders each run made
-    made: list[int]
-    #: the last event of each, farm time
-    last_at: list[float]
-
-
-def play_together(whole: Load, loads: Sequence[Load], setting: Setting) -> Together | None:
+def play_together(
+    whole: Load, loads: Sequence[Load], setting: Setting, seeds: Sequence[int]
+) -> Runs | None:
     """Run loads, pieces of a whole, each on a separate farm as ``play`` does.
 
+    Their builders are numbered on from run to run.
     None: one of them reaches a state that only the reference covers, or leaves a job open.
     """
     ended, builders, voids, counted, last_at = [], [], [], [], []
@@ -57,8 +51,9 @@ def play_together(whole: Load, loads: Sequence[Load], setting: Setting) -> Toget
         void=void,
         counts=counts,
     )
-    played = Played(farm, whole, setting.pools, setting.rules)
-    return Together(played, made.tolist(), last_at)
+    found = records(Played(farm, whole, setting.pools, setting.rules))
+    of_builder = np.append(np.repeat(np.arange(len(loads)), made), 0)
+    return Runs(found, seeds, np.array(last_at), of_builder)
 
 
 def _records(parts: Sequence[bytes], dtype: np.dtype[np.void]) -> Array:
