@@ -6,9 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 import msgspec
+import numpy as np
 
 from farm.core.fields import json_name
-from farm.records.attempt import Attempt
+from farm.records.attempt import Attempt, times_of
 from farm.records.traces.bundle_retries_first import further
 from farm.units import many
 
@@ -99,21 +100,23 @@ def retries_go_first(attempts: Sequence[Attempt]) -> bool:
     Only those tell that met a queue: older jobs of their level and labels, which started after
     that.
     """
+    again = {one.id for one in further(attempts)[:MOST]}
+    queues: dict[tuple[str, int], list[Attempt]] = defaultdict(list)
+    for one in attempts if again else ():
+        if one.started_at is not None:
+            queues[one.platform, one.level].append(one)
     first = comparable = 0
-    for one in further(attempts)[:MOST]:
-        since, start = one.eligible_at, one.started_at
-        if since is None or start is None:
-            continue
-        older = [
-            other.started_at
-            for other in attempts
-            if other.started_at is not None
-            and other.arrived_at < since
-            and other.started_at > since + CLOCKS
-            and (other.platform, other.level) == (one.platform, one.level)
-        ]
-        comparable += bool(older)
-        first += bool(older) and start <= max(older)
+    for some in queues.values():
+        arrived, since, start = (
+            times_of(some, name) for name in ("arrived_at", "eligible_at", "started_at")
+        )
+        order = np.argsort(arrived)
+        last_start = np.append(-np.inf, np.maximum.accumulate(start[order]))
+        # of the jobs that had arrived before it
+        last = last_start[np.searchsorted(arrived, since, sorter=order)]
+        tells = np.array([one.id in again for one in some]) & (last > since + CLOCKS)
+        comparable += int(tells.sum())
+        first += int((tells & (start <= last)).sum())
     return comparable >= ENOUGH and first >= FIRST * comparable
 
 
