@@ -77,7 +77,7 @@ def played(*, runners: int = 0, most: int = 0, cap: int = 0, days: float = 6) ->
                 ever, booting = ever + 1, booting + 1
                 by_boot.add(ever)
                 heapq.heappush(events, (at + rng.uniform(35, 70), FREED, ever))
-            if any(math.isnan(one.started) for one in jobs):
+            if events or waiting:
                 heapq.heappush(events, (at + 10, LOOKED, 0))
         elif which in by_boot:
             by_boot.remove(which)
