@@ -18,7 +18,7 @@ from farm.core.errors import InputError, TraceError, file_access
 from farm.core.fields import json_name
 from farm.records.bundle import Bundle, write_bundle
 from farm.records.columns import CALENDAR
-from farm.records.traces.bundle_retries_first import retries_first
+from farm.records.traces.bundle import retries_first
 from farm.results.formatting import readable_percent, readable_span
 from farm.results.table.columns import Floats
 from farm.sim.fast.kernel import native

@@ -10,7 +10,7 @@ import numpy as np
 
 from farm.core.fields import json_name
 from farm.records.attempt import Attempt, times_of
-from farm.records.traces.bundle_retries_first import further
+from farm.records.traces.bundle import further
 from farm.units import many
 
 HOUR = 3600.0

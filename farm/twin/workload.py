@@ -17,7 +17,7 @@ import numpy as np
 from farm.core.errors import TraceError
 from farm.records.attempt import Attempt
 from farm.records.bundle import Bundle
-from farm.records.traces.bundle_without_losses import without_losses
+from farm.records.traces.bundle import without_losses
 from farm.results.table.columns import Floats
 from farm.scenario.file.document import document_text
 from farm.twin.tries import tries_of

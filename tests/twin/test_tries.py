@@ -15,7 +15,7 @@ from farm.records.attempt import Attempt
 from farm.records.bundle import Bundle
 from farm.records.importing import load_records
 from farm.records.sources import export_attempts
-from farm.records.traces.bundle_without_losses import without_losses
+from farm.records.traces.bundle import without_losses
 from farm.results.run_directory import load_run
 from farm.twin.pools import pools_of
 from farm.twin.tries import retries_go_first, tries_of

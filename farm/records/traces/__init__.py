@@ -28,11 +28,12 @@ class Format(NamedTuple):
     endings: tuple[str, ...]
     #: reads it with the option ``fields`` too, which maps parts of a job to parts of the file
     maps: bool = False
+    function: str = "read"
 
     def read(self, path: Path, fields: Mapping[str, str] | None = None) -> Records:
         """Return the records of a file, in its order."""
-        reader = import_module(f"{__name__}.{self.module}")
-        found: Records = reader.read(path, fields) if fields else reader.read(path)
+        read = getattr(import_module(f"{__name__}.{self.module}"), self.function)
+        found: Records = read(path, fields) if fields else read(path)
         return found
 
 
@@ -43,8 +44,8 @@ FORMATS: dict[str, Format] = {
     "taskcluster": Format("taskcluster", ("datastore.json",)),
     "batsim": Format("batsim", (".json", ".json.gz")),
     "bundle": Format("bundle", ()),
-    "bundle-retries-first": Format("bundle_retries_first", ()),
-    "bundle-without-losses": Format("bundle_without_losses", ()),
+    "bundle-retries-first": Format("bundle", (), function="read_retries_first"),
+    "bundle-without-losses": Format("bundle", (), function="read_without_losses"),
 }
 
 

@@ -3,15 +3,27 @@
 A job arrives when it could start there, and runs as long as it ran there; its platform is the
 labels that it asked for (``UNLABELLED``, if it asked for none and others did). Attempts that never
 started, or did not end, are left out. The first one arrives at 0.
+
+``bundle-retries-first``: the same, of a farm that gives lost jobs their old place back. A further
+attempt is a job of its own, and arrives when the one before it was lost, or failed (some systems
+have no word for a loss). Here it has a level above the others', so that it starts before the older
+jobs that wait then, and arrives a moment sooner, so that it is there when that slot is free.
+
+``bundle-without-losses``: the same without attempts that were lost with their runner. Their jobs
+arrive when they first could start, and run as long as the attempt that was not lost. So a farm
+whose pools have ``losses`` loses and retries them by its own rules: more or fewer losses, or
+retries, than were recorded can be tried. A job that was lost and not tried again is as recorded.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from farm.core.errors import TraceError
 from farm.core.model import Platform
@@ -22,14 +34,30 @@ from farm.records.traces.records import Records
 
 UNLABELLED = "unlabelled"
 """The platform of jobs that asked for no label, where others did."""
+SOONER = 0.001
+"""Seconds by which a further attempt arrives before the slot is free."""
 
 
 def read(path: Path) -> Records:
     """Return the attempts that ran; TraceError names the file that is wrong."""
-    return records_of(*that_ran(path))
+    return records_of(*_that_ran(path))
 
 
-def that_ran(path: Path) -> tuple[list[Attempt], dict[str, int]]:
+def read_retries_first(path: Path) -> Records:
+    """Return the same, further attempts before others."""
+    ran, left_out = _that_ran(path)
+    return records_of(retries_first(ran), left_out)
+
+
+def read_without_losses(path: Path) -> Records:
+    """Return the same without those that were lost and tried again."""
+    ran, left_out = _that_ran(path)
+    kept = without_losses(ran)
+    left_out["of attempts that were lost, and tried again"] = len(ran) - len(kept)
+    return records_of(kept, left_out)
+
+
+def _that_ran(path: Path) -> tuple[list[Attempt], dict[str, int]]:
     """Return the attempts of a bundle that ran, and how many did not; TraceError as for reading."""
     found = read_bundle(path).attempts
     ran = [one for one in found if one.started_at is not None and one.finished_at is not None]
@@ -78,3 +106,40 @@ def _details(ran: list[Attempt]) -> dict[str, Coded]:
         for field, column in columns.items()
         if any(column.values)
     }
+
+
+def retries_first(attempts: Sequence[Attempt]) -> list[Attempt]:
+    """Return attempts with levels twice as high, and one more where a job is tried again."""
+    again = {one.id for one in further(attempts)}
+    found = []
+    for one in attempts:
+        is_again = one.id in again
+        if level := 2 * one.level + is_again:
+            since = None if one.eligible_at is None else one.eligible_at - SOONER * is_again
+            attributes = {**one.attributes, "level": str(level)}
+            found.append(replace(one, eligible_at=since, attributes=attributes))
+        else:
+            found.append(one)
+    return found
+
+
+def further(attempts: Sequence[Attempt]) -> list[Attempt]:
+    """Return the attempts that followed one that was lost, or failed."""
+    before = {(one.job, one.attempt) for one in attempts if one.result in ("lost", "failed")}
+    return [one for one in attempts if one.job and (one.job, one.attempt - 1) in before]
+
+
+def without_losses(attempts: Sequence[Attempt]) -> list[Attempt]:
+    """Return attempts without the lost ones that were tried again, which bring theirs forward."""
+    known = {(one.job, one.attempt) for one in attempts if one.job}
+    lost = {(one.job, one.attempt): one for one in attempts if one.job and one.result == "lost"}
+    found: list[Attempt] = []
+    for one in attempts:
+        if one.result == "lost" and (one.job, one.attempt + 1) in known:
+            continue
+        first = one
+        while (before := lost.get((first.job, first.attempt - 1))) is not None:
+            first = before
+        since = {name: getattr(first, name) for name in ("submitted_at", "eligible_at")}
+        found.append(one if first is one else replace(one, **since))
+    return found
