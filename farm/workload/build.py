@@ -161,8 +161,10 @@ def _source_jobs(
         found.remarks.extend(f"{path}: {remark}" for remark in records.remarks)
         return _recorded(scenario, options, records, prefix, where, streams, found)
     if isinstance(options, Arrivals):
-        return generators.arrivals(*_released(scenario, options, prefix, where), streams, horizon)
-    return generators.matrices(*_released(scenario, options, prefix, where), streams, horizon)
+        released = _released(scenario, options, prefix, where)
+        return JobColumns(generators.arrivals(*released, streams, horizon))
+    together = _released(scenario, options, prefix, where)
+    return JobColumns(generators.matrices(*together, streams, horizon))
 
 
 def _released(

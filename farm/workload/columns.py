@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,8 +64,7 @@ class Block:
 
     def array(self, field: str) -> Array:
         """Return the numbers of a field that has a number for every job."""
-        found = self.column(field)
-        return found.mapped(_itself) if isinstance(found, Coded) else cast("Array", found)
+        return _numbers(self.column(field))
 
     def coded(self, field: str) -> Coded:
         """Return the column of a field whose values repeat."""
@@ -91,8 +90,9 @@ class Block:
             yield Job(**dict(zip(fields, row, strict=True)))
 
 
-def _itself(value: object) -> object:
-    return value
+def _numbers(column: Any) -> Array:
+    found: Array = np.array(column.values)[column.codes] if isinstance(column, Coded) else column
+    return found
 
 
 DEFAULTS = {name: field.default for name, field in JOB_FIELDS.items()}
@@ -113,15 +113,9 @@ def _joined(parts: Sequence[Any]) -> Column:
         return _joined_codes(parts)
     if kinds == {Names}:
         return _joined_names(parts)
-    if kinds == {np.ndarray}:
-        return np.concatenate(parts)
-    if kinds == {np.ndarray, Coded} and all(
-        isinstance(value, bool | float) for part in parts if type(part) is Coded
-        for value in part.values
-    ):  # fmt: skip
-        return np.concatenate(
-            [part.mapped(_itself) if isinstance(part, Coded) else part for part in parts]
-        )
+    repeated = (value for part in parts if type(part) is Coded for value in part.values)
+    if Names not in kinds and all(isinstance(value, bool | float) for value in repeated):
+        return np.concatenate([_numbers(part) for part in parts])
     return Coded.of([value for part in parts for value in part.tolist()])
 
 

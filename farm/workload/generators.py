@@ -11,7 +11,6 @@ from farm.records.coded import Array, Coded
 from farm.scenario.workload import Arrivals, Matrices, Releases
 from farm.workload.arrivals import instants
 from farm.workload.columns import Block, Floats, Names, joined
-from farm.workload.job_columns import JobColumns
 from farm.workload.streams import OfSeveral, chooser, drawn, uniforms
 from farm.workload.traits import Columns, Draws, Streams, longest, longest_rules, traits_adder
 
@@ -23,14 +22,8 @@ PLACES = 1 << 32
 
 def arrivals(
     source: Arrivals, prefix: str, platform: Platform | None, streams: Streams, horizon: float
-) -> JobColumns:
-    """Return jobs that arrive one by one, made on demand."""
-    return JobColumns(_arrivals(source, prefix, platform, streams, horizon))
-
-
-def _arrivals(
-    source: Arrivals, prefix: str, platform: Platform | None, streams: Streams, horizon: float
 ) -> Iterator[Block]:
+    """Yield jobs that arrive one by one."""
     draw, name = _drawn(source, platform, streams), f"{prefix}-{{:06d}}".format
     made = 1
     for arrived in instants(source, streams("arrivals"), horizon):
@@ -63,14 +56,8 @@ def arrivals_of_several(
 
 def matrices(
     source: Matrices, prefix: str, platform: Platform | None, streams: Streams, horizon: float
-) -> JobColumns:
-    """Return the jobs of matrices by arrival; matrix 2's third job is ``name-0002-003``."""
-    return JobColumns(_matrices(source, prefix, platform, streams, horizon))
-
-
-def _matrices(
-    source: Matrices, prefix: str, platform: Platform | None, streams: Streams, horizon: float
 ) -> Iterator[Block]:
+    """Yield the jobs of matrices by arrival; matrix 2's third job is ``name-0002-003``."""
     draw, apart = _drawn(source, platform, streams), source.jobs_apart
     size = chooser(source.size, streams, "size")
 
