@@ -2,6 +2,10 @@
 
 Runners that ran jobs of the same labels are one pool. What a runner did before its first job and
 after its last is not in any record: it counts as there between the two.
+
+Hosted runners (and ephemeral ones of which no limit shows) are servers without a queue: a job
+starts after a delay that does not depend on how many others run. A plan's limit shows where jobs
+that met as many as ever ran at once waited longer than the others.
 """
 
 from __future__ import annotations
@@ -19,7 +23,6 @@ from farm.records.attempt import Attempt
 from farm.records.bundle import Bundle, Clock
 from farm.records.runners import Runner, Span, most_at_once, successions, times_between
 from farm.results.table.columns import Floats
-from farm.twin.hosted import meets_limit, start_delays
 from farm.twin.runner_lives import (
     CLOCKS,
     IdleTimes,
@@ -47,6 +50,11 @@ TELLING_WAIT, TELLING, SPANS = 60.0, 200, tuple(3600.0 * one for one in (12, 24,
 """Where candidates plan rarely enough to remember, each plan of theirs takes up to a tenth of a
 millisecond: then only jobs of the shortest of these times are played (s) in which this number
 waited for longer than that (s)."""
+
+LONGER, RESOLUTION = 2.0, 1.0
+"""Times as long as the others' from which the waits at a limit differ, and seconds that count."""
+VALUES = 40
+"""Delays that stand for all: each is the mean of as many, so that their mean is the recorded."""
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,7 +133,7 @@ def pools_of(bundle: Bundle) -> list[tuple[Shape, Load]]:
     ran = [one for one in bundle.attempts if one.ran is not None and one.eligible_at is not None]
     hosted = [one for one in ran if one.hosted]
     # a limit of the vendor's plan is common to all labels
-    shared = bool(hosted) and meets_limit(hosted)
+    shared = bool(hosted) and _meets_limit(hosted)
     groups: dict[tuple[bool, str], list[Attempt]] = defaultdict(list)
     group_of = _joined([one for one in ran if not one.hosted])
     for one in ran:
@@ -176,9 +184,10 @@ def shape_of(attempts: Sequence[Attempt], known: dict[str, Runner], clock: Clock
     hosted = any(one.hosted for one in attempts)
     again = sum(len(by_runner[name]) > 1 for name in names)
     ephemeral = hosted or (bool(names) and again <= REUSED * len(names))
-    limited = not ephemeral or meets_limit(attempts)
+    limited = not ephemeral or _meets_limit(attempts)
     lives = [(_start(by_runner[n][0]), max(map(end_of, by_runner[n]))) for n in names]
     jobs = _spans(attempts)
+    spans: Floats = np.array(jobs).T
     most_jobs = most_at_once(((start, end) for _, start, end in jobs), clock.resolution)
     runners = most_at_once(lives, clock.resolution) if names else -(-most_jobs // slots)
     if ephemeral:  # a slot's next start is on another runner
@@ -216,15 +225,15 @@ def shape_of(attempts: Sequence[Attempt], known: dict[str, Runner], clock: Clock
             provisioning_delays_of(load.arrived, load.waited, came, most).tolist()
         ),
         ages=tuple(age for name in names if (age := by_runner[name][0].runner_age) is not None),
-        saturated=_saturated(attempts, runners * slots),
+        saturated=_saturated(spans, runners * slots),
         limited=limited,
-        delays=start_delays(attempts, limited=limited) if hosted or not limited else (),
+        delays=_start_delays(attempts, limited=limited) if hosted or not limited else (),
         tries=tries_of(attempts),
         missing=(missing := _missing(attempts)),
-        changes=None if ephemeral else _changes(attempts, slots, clock),
+        changes=None if ephemeral else changes_of_number(spans + clock.ahead, slots),
         clock=clock,
         stayed=_fewest(lives),
-        loss_rate=_loss_rate(np.array([one.ran or 0.0 for one in attempts]), missing),
+        loss_rate=_loss_rate(spans[2] - spans[1], missing),
     )
 
 
@@ -241,11 +250,6 @@ def _with_booting(
     others = ((n, successions(jobs, n, resolution)) for n in range(running + 1, most + 1))
     tried = [(running, between), *(one for one in others if len(one[1]) >= ENOUGH)]
     return min(tried, key=lambda one: float(np.ptp(np.quantile(one[1], (0.25, 0.75)))))
-
-
-def _changes(attempts: Sequence[Attempt], slots: int, clock: Clock) -> Mapping[str, object] | None:
-    eligible, started, ended = np.array(_spans(attempts)).T + clock.ahead
-    return changes_of_number(eligible, started, ended, slots)
 
 
 def _loss_rate(ran: Floats, missing: int) -> float:
@@ -324,9 +328,9 @@ def _fewest(lives: Sequence[tuple[float, float]]) -> int:
     return min(map(there, within), default=0)
 
 
-def _saturated(attempts: Sequence[Attempt], slots: int) -> float:
+def _saturated(spans: Floats, slots: int) -> float:
     """Return the share of all waiting that passed while every slot was busy."""
-    eligible, started, ended = np.array(_spans(attempts)).T
+    eligible, started, ended = spans
     at = np.unique([eligible, started, ended])
     waited = counts_at(at, eligible, started)[:-1] * np.diff(at)
     full = counts_at(at, started, ended)[:-1] >= slots
@@ -359,3 +363,35 @@ def telling(load: Load, half: int, most: int) -> slice:
             break
     best = int(np.argmax(found >= min(TELLING, found.max())))
     return slice(int(starts[best]), int(ends[best]))
+
+
+def _meets_limit(attempts: Sequence[Attempt]) -> bool:
+    """Return whether jobs waited longer when as many as ever ran at once were there already."""
+    waits, at_limit = _limit_waits(attempts)
+    if min(at_limit.sum(), (~at_limit).sum()) < ENOUGH:
+        return False
+    usual = max(RESOLUTION, float(np.median(waits[~at_limit])))
+    return float(np.median(waits[at_limit])) > LONGER * usual
+
+
+def _start_delays(attempts: Sequence[Attempt], *, limited: bool) -> tuple[float, ...]:
+    """Return delays that stand for those recorded, each equally likely, ascending (s).
+
+    They are of the first half: the other is to check them. With a limit those count that met none.
+    """
+    waits, at_limit = _limit_waits(attempts)
+    first = np.arange(len(waits)) < len(waits) / 2
+    some = waits[first & ~at_limit] if limited else waits[first]
+    if not len(some):
+        some = waits
+    parts = np.array_split(np.sort(some), min(VALUES, len(some)))
+    return tuple(round(float(part.mean()), 1) for part in parts)
+
+
+def _limit_waits(attempts: Sequence[Attempt]) -> tuple[Floats, np.ndarray]:
+    """Return the waits by arrival, and which jobs met as many as ever ran at once."""
+    eligible, started, finished = np.array(sorted(_spans(attempts))).T
+    most = most_at_once(zip(started.tolist(), finished.tolist(), strict=True), RESOLUTION)
+    # those that arrived before and have not ended
+    met = np.arange(len(eligible)) - np.searchsorted(np.sort(finished), eligible, side="right")
+    return started - eligible, met >= most

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, repeat
 from typing import Any
 from unicodedata import normalize
 
@@ -126,7 +127,9 @@ def scenario_text(
     lines = [*(f"# {line}" for line in remarks), "version: 1", "name: twin", "seed: 1"]
     lines += [f"starts: {starts}", "pools:"] if starts else ["pools:"]
     for document, evidence in pools:
-        lines += _pool_lines(document, evidence)
+        lines += [f"  # {line}" for line in evidence]
+        marks = chain(["  - "], repeat("    "))
+        lines += [f"{mark}{line}" for mark, line in zip(marks, pool_keys(document), strict=False)]
     lines += ["workload:", "  - trace:", f"      path: {json.dumps(path)}"]
     lines.append(f"      format: {trace_format}{FORMAT_REMARKS.get(trace_format, '')}")
     if errors is not None:
@@ -139,13 +142,6 @@ def scheduling_lines(scheduling: Mapping[str, object]) -> Iterator[str]:
     """Yield the lines of the section ``scheduling``."""
     for key, value in scheduling.items():
         yield f"  {key}: {_flow(value)}"
-
-
-def _pool_lines(document: Mapping[str, object], evidence: Sequence[str]) -> Iterator[str]:
-    for line in evidence:
-        yield f"  # {line}"
-    for number, line in enumerate(pool_keys(document)):
-        yield f"    {line}" if number else f"  - {line}"
 
 
 def pool_keys(document: Mapping[str, object]) -> Iterator[str]:

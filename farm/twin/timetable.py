@@ -70,15 +70,14 @@ def seconds_of_week(at: float) -> float:
     return (at + MONDAY) % WEEK
 
 
-def changes_of_number(
-    eligible: Floats, started: Floats, ended: Floats, slots: int
-) -> Mapping[str, object] | None:
+def changes_of_number(spans: Floats, slots: int) -> Mapping[str, object] | None:
     """Return the options of a provisioner by hand, or None where one number explains the records.
 
-    Instants are seconds since 1970 on the clock that the hours are of; ``start`` of the options
-    counts from the first arrival.
+    ``spans``: when jobs could start, did, and ended, seconds since 1970 on the clock that the hours
+    are of; ``start`` of the options counts from the first arrival.
     """
-    at = np.unique(np.concatenate([eligible, started, ended]))
+    eligible, started, ended = spans
+    at = np.unique(spans)
     waiting, busy = counts_at(at, eligible, started), counts_at(at, started, ended)
     hours = _hours(at, waiting, -(-busy // slots))
     if not len(hours.at):

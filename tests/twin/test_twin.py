@@ -236,8 +236,7 @@ def test_a_timetable(weekend):
         }
     ).jobs
     names = ("submitted_at_s", "started_at_s", "finished_at_s")
-    columns = (np.array(list(played[name]), float) for name in names)
-    found = changes_of_number(*columns, slots=1)
+    found = changes_of_number(np.array([list(played[name]) for name in names], float), slots=1)
     assert found is not None
     assert found["capacity"] == table
     assert ("by_time" in found) == (weekend != 9)
