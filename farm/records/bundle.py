@@ -16,18 +16,20 @@ import hmac
 import secrets
 import shutil
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
+import numpy as np
 from msgspec.json import Decoder
 
 from farm.core.errors import TraceError, file_access
 from farm.core.fields import json_name
-from farm.records.attempt import Attempt
+from farm.records.attempt import Attempt, times_of
 from farm.records.reading import OnShare, Reading, SourceFile, unseen
 from farm.records.runners import ROUNDING, Runner, runners_of
 from farm.whole_files import ending, read_whole
@@ -146,12 +148,12 @@ class Bundle(msgspec.Struct, frozen=True):
         if not attempts:
             raise TraceError(f"found no attempt that is left: {_reasons(left_out)}")
         attempts = sorted(attempts, key=lambda one: one.arrived_at)
-        known, zone = self.manifest, self.manifest.clock
-        begins, ends = _window(attempts)
+        known = self.manifest
+        begins, ends = _window(attempts, known.clock)
         manifest = msgspec.structs.replace(
             known,
-            begins=_readable(begins, zone),
-            ends=_readable(ends, zone),
+            begins=begins,
+            ends=ends,
             kept=len(attempts),
             left_out=_sum(known.left_out, left_out),
             noted=_sum(known.noted, noted),
@@ -179,12 +181,12 @@ def bundle_of(
         why = _reasons(reading.left_out)
         names = ", ".join(one.name for one in reading.files)
         raise TraceError(f"{names}: found no attempt that can be used{': ' + why if why else ''}")
-    begins, ends = _window(attempts)
+    begins, ends = _window(attempts, zone)
     manifest = Manifest(
         source=source,
         files=reading.files,
-        begins=_readable(begins, zone),
-        ends=_readable(ends, zone),
+        begins=begins,
+        ends=ends,
         zone=str(zone),
         resolution_time=resolution,
         kept=len(attempts),
@@ -201,15 +203,11 @@ def with_capacity(bundle: Bundle, slots: float | None) -> Bundle:
     return Bundle(msgspec.structs.replace(bundle.manifest, capacity=slots), bundle.attempts)
 
 
-def _window(attempts: Sequence[Attempt]) -> tuple[float, float]:
-    """Return the first and the last instant."""
-    return min(map(min, map(_instants, attempts))), max(map(max, map(_instants, attempts)))
-
-
-def _instants(one: Attempt) -> Iterator[float]:
-    for at in (one.submitted_at, one.started_at, one.finished_at):
-        if at is not None:
-            yield at
+def _window(attempts: Sequence[Attempt], zone: tzinfo) -> tuple[str, str]:
+    """Return the first and the last instant, by a zone's clock. Raises TraceError."""
+    names = ("submitted_at", "started_at", "finished_at")
+    times = np.concatenate([times_of(attempts, name) for name in names])
+    return _readable(float(np.nanmin(times)), zone), _readable(float(np.nanmax(times)), zone)
 
 
 def _readable(at: float, zone: tzinfo) -> str:
@@ -255,15 +253,10 @@ def write_bundle(path: Path, bundle: Bundle) -> None:
 
 
 def _write_lines(path: Path, values: Iterable[object]) -> str:
-    encoder = msgspec.json.Encoder()
+    encoder, left = msgspec.json.Encoder(), iter(values)
     with path.open("wb") as file, gzip.GzipFile("", "wb", 4, file, mtime=0) as packed:
-        some: list[object] = []
-        for value in values:
-            some.append(value)
-            if len(some) == _AT_ONCE:
-                packed.write(encoder.encode_lines(some))
-                some.clear()
-        packed.write(encoder.encode_lines(some))
+        while some := list(islice(left, _AT_ONCE)):
+            packed.write(encoder.encode_lines(some))
     with path.open("rb") as written:
         return hashlib.file_digest(written, "sha256").hexdigest()
 
@@ -341,7 +334,3 @@ def anonymized(bundle: Bundle) -> Bundle:
     ]
     manifest = msgspec.structs.replace(bundle.manifest, anonymized=True, files=files)
     return Bundle(manifest, [each(one) for one in bundle.attempts])
-
-
-ZONE = UTC
-"""Where the source's clocks are, if none is given."""

@@ -6,10 +6,10 @@ import csv
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
-from typing import Protocol, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from farm.core.errors import did_you_mean
 from farm.records.attempt import Result
 from farm.records.coded import distinct
 from farm.units import ALLOWED_TIME, SECONDS, parse_time
+
+if TYPE_CHECKING:
+    from _csv import Reader
 
 Floats = NDArray[np.float64]
 CALENDAR = 1e8
@@ -77,17 +80,7 @@ _DIGITS = (0, 1, 2, 3, 5, 6, 8, 9, 11, 12, 14, 15, 17, 18)
 _BEFORE_ZONE = re.compile(r"\s*(UTC|Z)\Z|\s+(?=[+-])", re.IGNORECASE)
 
 
-class Rows(Protocol):
-    """The rows of a table, as the module csv reads them."""
-
-    line_num: int
-
-    def __iter__(self) -> Iterator[list[str]]: ...
-
-    def __next__(self) -> list[str]: ...
-
-
-def table_of(text: TextIO) -> tuple[list[str], Rows]:
+def table_of(text: TextIO) -> tuple[list[str], Reader]:
     """Return the names of a table's columns, and the rows below. The rows raise csv.Error.
 
     Columns are separated by commas, semicolons or tabs, whichever the header has most of.
@@ -105,7 +98,7 @@ def separator_of(text: str) -> str:
 def missing_column(fields: Mapping[str, str], header: Iterable[str]) -> str | None:
     """Return what is wrong with columns by our names if one of them is not there."""
     names = list(header)
-    for name in {*fields.values()} or {*names} - {""}:
+    for name in fields.values() or filter(None, names):
         if names.count(name) > 1:
             return f"found column {name!r:.60} twice; allowed: once, so that it is known which one"
     for ours, theirs in fields.items():

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import tzinfo
+from datetime import UTC, tzinfo
 from functools import partial
 from pathlib import Path
 
 from farm.core.errors import InputError, TraceError, not_among
 from farm.records.attempt import Attempt
-from farm.records.bundle import ZONE, Bundle, bundle_of, read_bundle, refuse_other_folder
+from farm.records.bundle import Bundle, bundle_of, read_bundle, refuse_other_folder
 from farm.records.reading import FIRST, OnShare, Reading, unseen
 from farm.records.sifting import sifted
 from farm.records.sources import SOURCES, TABLES, slurm
@@ -71,7 +71,7 @@ def import_files(
         found, resolution, longest_open = how.read(reading), how.resolution, how.longest_open
     with reading.checked():
         attempts = sifted(found, reading, longest_open)
-    return bundle_of(source, attempts, reading, resolution, zone or ZONE)
+    return bundle_of(source, attempts, reading, resolution, zone or UTC)
 
 
 def _foreign(source: str, value: dict[str, object]) -> str:

@@ -52,6 +52,10 @@ def part(on_share: OnShare, begin: float, length: float) -> OnShare:
     return lambda share: on_share(begin + length * share)
 
 
+class _LeftOutError(Exception):
+    """Why a record makes no attempt."""
+
+
 class Reading:
     """The files of a source while they are read, and what is left out of them, by reason."""
 
@@ -200,18 +204,33 @@ class Reading:
         return at
 
     def share(self, one: Attempt) -> Attempt:
-        """Let it have the names and attributes of others: they repeat, by the million."""
+        """Let it have the names and attributes of others: they repeat, by the million.
+
+        An attribute that is empty says nothing.
+        """
         same = self._names.setdefault
         one.runner, one.platform = same(one.runner, one.runner), same(one.platform, one.platform)
         one.kind, one.user = same(one.kind, one.kind), same(one.user, one.user)
         one.matrix = same(one.matrix, one.matrix)
-        found = one.attributes
+        found = {name: text for name, text in one.attributes.items() if text}
         one.attributes = self._attributes.setdefault(tuple(found.items()), found)
         return one
 
-    def leave_out(self, why: str) -> None:
-        """Count a record that makes no attempt."""
-        self.left_out[why] += 1
+    def leave_out(self, why: str) -> NoReturn:
+        """Say of a record that it makes no attempt, and why, to ``attempts``."""
+        raise _LeftOutError(why)
+
+    def attempts(
+        self, records: Iterable[T], made: Callable[[T, Reading], Attempt]
+    ) -> Iterator[Attempt]:
+        """Yield what is made of records; those that are left out are counted by the reason."""
+        for one in records:
+            try:
+                attempt = made(one, self)
+            except _LeftOutError as why:
+                self.left_out[str(why)] += 1
+            else:
+                yield attempt
 
 
 def members(found: dict[str, object], name: str) -> list[object]:

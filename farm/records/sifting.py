@@ -27,7 +27,7 @@ def sifted(found: Iterable[Attempt], reading: Reading, longest_open: float) -> l
     attempts = _distinct(found, reading)
     attempts = _without_copies(attempts, reading)
     attempts = _without_epoch(attempts, reading)
-    sound = [one for one in attempts if _is_sound(one, reading)]
+    sound = list(reading.attempts(attempts, _sound))
     refuse_clocks(len(attempts) - len(sound), len(attempts))
     attempts = _without_strays(sound, reading)
     attempts = _without_forgotten(attempts, reading, longest_open)
@@ -85,7 +85,7 @@ def _distinct(found: Iterable[Attempt], reading: Reading) -> list[Attempt]:
         attempt.id = attempt.id or f"{number:06}"
         before = kept.get(attempt.id)
         if before is not None:
-            reading.leave_out("that came twice")
+            reading.left_out["that came twice"] += 1
             if progress(attempt) <= progress(before):
                 continue
         kept[attempt.id] = attempt
@@ -105,7 +105,7 @@ def _without_copies(attempts: list[Attempt], reading: Reading) -> list[Attempt]:
         is_old = one.finished_at is not None and one.finished_at < one.submitted_at - NOISE
         ran = one.started_at is not None
         if one.attempt > 1 and (is_old or (ran and first[_times(one)] < one.attempt)):
-            reading.leave_out("copied from earlier attempts")
+            reading.left_out["copied from earlier attempts"] += 1
         else:
             kept.append(one)
     return kept
@@ -115,27 +115,24 @@ def _times(one: Attempt) -> tuple[object, ...]:
     return one.matrix, one.job or one.kind, one.runner, one.started_at, one.finished_at
 
 
-def _is_sound(one: Attempt, reading: Reading) -> bool:
+def _sound(one: Attempt, reading: Reading) -> Attempt:
     """Check the order of the instants; by as little as clocks disagree, they are corrected."""
     if one.eligible_at is not None:
         until = one.started_at if one.started_at is not None else one.finished_at
         if until is not None and until < one.eligible_at:
             if until < one.eligible_at - NOISE:
                 reading.leave_out("with a negative wait")
-                return False
             one.eligible_at = until
             reading.noted["waits below zero by 2 s or less, taken as zero"] += 1
     if (one.finished_at or one.started_at or 0.0) - one.arrived_at > FAR:
         reading.leave_out("that took more than a year: a clock jumped")
-        return False
     if one.started_at is not None and one.finished_at is not None:
         if one.finished_at < one.started_at - NOISE:
             reading.leave_out("that ended before they started")
-            return False
         one.finished_at = max(one.started_at, one.finished_at)
     if one.eligible_at is not None:
         one.submitted_at = min(one.submitted_at, one.eligible_at)
-    return True
+    return one
 
 
 def _without_forgotten(
@@ -147,7 +144,7 @@ def _without_forgotten(
     for one in attempts:
         since = one.submitted_at if one.started_at is None else one.started_at
         if one.finished_at is None and last_at - since > longest_open:
-            reading.leave_out("open for days: their ends were forgotten")
+            reading.left_out["open for days: their ends were forgotten"] += 1
         else:
             kept.append(one)
     return kept

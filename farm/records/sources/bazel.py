@@ -57,29 +57,24 @@ def read(reading: Reading) -> Iterator[Attempt]:
     """
     for text in reading.texts():
         alike: Counter[str] = Counter()
-        for value in reading.objects_of(text):
-            if not knows(value):
-                reading.refuse_other(
-                    value, "spawns of --execution_log_json_file (mnemonic, runner)"
-                )
-            if attempt := _attempt(reading.record(value, _Spawn), reading):
-                alike[attempt.id] += 1
-                attempt.id += f"#{alike[attempt.id]}"
-                yield attempt
+        for attempt in reading.attempts(reading.objects_of(text), _attempt):
+            alike[attempt.id] += 1
+            attempt.id += f"#{alike[attempt.id]}"
+            yield attempt
 
 
-def _attempt(spawn: _Spawn, reading: Reading) -> Attempt | None:
+def _attempt(value: dict[str, object], reading: Reading) -> Attempt:
+    if not knows(value):
+        reading.refuse_other(value, "spawns of --execution_log_json_file (mnemonic, runner)")
+    spawn = reading.record(value, _Spawn)
     if spawn.cache_hit or spawn.runner.endswith("cache hit"):
         reading.leave_out("served from the cache")
-        return None
     if spawn.runner != "remote":
         reading.leave_out("run locally, by Bazel itself")
-        return None
     metrics = spawn.metrics
     executed_at = reading.instant(metrics.start_time, "startTime")
     if executed_at is None:
         reading.leave_out("without a time of start")
-        return None
     started_at = executed_at - _seconds(metrics.setup_time, reading)
     spans = (metrics.execution_wall_time, metrics.process_outputs_time)
     properties = spawn.platform.properties if spawn.platform else []
@@ -97,7 +92,7 @@ def _attempt(spawn: _Spawn, reading: Reading) -> Attempt | None:
         result="failed" if spawn.status or spawn.exit_code else "succeeded",
         platform=",".join(sorted(f"{one.name}={one.value}" for one in properties)),
         kind=spawn.mnemonic,
-        attributes={"target_id": spawn.target_label} if spawn.target_label else {},
+        attributes={"target_id": spawn.target_label},
     )
 
 

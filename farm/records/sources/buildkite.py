@@ -7,6 +7,7 @@ A job waits for an agent from ``runnable_at``: ``created_at`` is when it joined 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 import msgspec
 
@@ -95,10 +96,9 @@ def read(reading: Reading) -> Iterator[Attempt]:
             for job in jobs
             if job.retry_source and job.retry_source.job_id
         }
-        for job in jobs:
-            if attempt := _attempt(job, build, reading):
-                attempt.job = _first(job.id, before)
-                yield attempt
+        for attempt in reading.attempts(jobs, partial(_attempt, build)):
+            attempt.job = _first(attempt.id, before)
+            yield attempt
 
 
 def _first(job: str, before: dict[str, str]) -> str:
@@ -109,16 +109,14 @@ def _first(job: str, before: dict[str, str]) -> str:
     return job
 
 
-def _attempt(job: _Job, build: _Build, reading: Reading) -> Attempt | None:
+def _attempt(build: _Build, job: _Job, reading: Reading) -> Attempt:
     if job.type != "script":
         reading.leave_out("no work (waits, blocks and triggers)")
-        return None
     eligible_at = reading.instant(job.runnable_at, "runnable_at")
     started_at = reading.instant(job.started_at, "started_at")
     finished_at = reading.instant(job.finished_at or job.expired_at, "finished_at")
     if started_at is None and (job.state in _NEVER_DUE or eligible_at is None):
         reading.leave_out("never due")
-        return None
     if eligible_at is None:
         reading.noted["without runnable_at, their waits not known"] += 1
     created_at = reading.instant(job.created_at, "created_at")
@@ -143,13 +141,9 @@ def _attempt(job: _Job, build: _Build, reading: Reading) -> Attempt | None:
         matrix=build.id or str(build.number),
         user=(build.creator and (build.creator.email or build.creator.name)) or "",
         attributes={
-            name: text
-            for name, text in (
-                ("pipeline", build.pipeline.slug),
-                ("branch", build.branch),
-                ("level", str((job.priority and job.priority.number) or "")),
-            )
-            if text
+            "pipeline": build.pipeline.slug,
+            "branch": build.branch or "",
+            "level": str((job.priority and job.priority.number) or ""),
         },
     )
 

@@ -104,25 +104,24 @@ def read(reading: Reading) -> Iterator[Attempt]:
             delivery = reading.record(value, _Delivery)
             delivered.setdefault(delivery.workflow_job.id, []).append(delivery)
         elif "jobs" in value or "run_id" in value:
-            for one in members(value, "jobs") if "jobs" in value else [value]:
-                job = reading.record(one, _Job)
-                if attempt := _attempt(job, reading):
-                    found.append(reading.share(attempt))
+            jobs = members(value, "jobs") if "jobs" in value else [value]
+            listed = reading.attempts((reading.record(one, _Job) for one in jobs), _attempt)
+            found += map(reading.share, listed)
         elif knows(value):
             some: Any = value.get("workflow_runs", [value.get("workflow_run", value)])
             for one in some:
                 run = reading.record(one, _Run)
                 runs[run.id] = run
         elif "hook" in value or "sender" in value:
-            reading.leave_out("webhook deliveries of other events")
+            reading.left_out["webhook deliveries of other events"] += 1
         else:
             reading.refuse_other(
                 value, "a page of jobs or runs (jobs, workflow_runs), or a webhook's workflow_job"
             )
-    listed = {one.id: one for one in found} if delivered else {}
+    pages = {one.id: one for one in found} if delivered else {}
     for number, each in delivered.items():
-        merged = _delivered(each, reading)
-        if (page := listed.get(str(number))) and any(d.action == "waiting" for d in each):
+        merged = next(reading.attempts([each], _delivered), None)
+        if (page := pages.get(str(number))) and any(d.action == "waiting" for d in each):
             page.eligible_at = merged.eligible_at if merged else None
         found += [merged] if merged else []
     for attempt in found:
@@ -131,12 +130,11 @@ def read(reading: Reading) -> Iterator[Attempt]:
         yield attempt
 
 
-def _attempt(job: _Job, reading: Reading) -> Attempt | None:
+def _attempt(job: _Job, reading: Reading) -> Attempt:
     created_at = reading.instant(job.created_at, "created_at")
     finished_at = reading.instant(job.completed_at, "completed_at")
     if job.conclusion == "skipped" and (finished_at or 0.0) - (created_at or 0.0) <= AT_ONCE:
         reading.leave_out("skipped")
-        return None
     started_at = None
     if job.runner_id or job.runner_name:
         # the first step's clock has milliseconds, and is right where started_at was not rewritten
@@ -146,22 +144,16 @@ def _attempt(job: _Job, reading: Reading) -> Attempt | None:
         started_at = max((one for one in times if one is not None), default=None)
     if started_at is None and job.status in _HELD:
         reading.leave_out(_HELD[job.status])
-        return None
     if started_at is None and finished_at is not None:
         if job.conclusion == "success":
             reading.leave_out("without a runner")
-            return None
         if created_at is not None and abs(finished_at - created_at) <= AT_ONCE:
             reading.leave_out("cancelled at once, before any runner")
-            return None
     if created_at is None:
         reading.noted["without created_at, their waits not known"] += 1
     submitted_at = created_at if created_at is not None else started_at
     if submitted_at is None:
         reading.leave_out("without a time of creation")
-        return None
-    is_hosted = job.runner_group_name == HOSTED
-    attributes = {"workflow": job.workflow_name, "branch": job.head_branch}
     return Attempt(
         id=str(job.id),
         submitted_at=submitted_at,
@@ -175,12 +167,12 @@ def _attempt(job: _Job, reading: Reading) -> Attempt | None:
         platform=",".join(sorted(job.labels)),
         kind=job.name,
         matrix=str(job.run_id),
-        attributes={name: text for name, text in attributes.items() if text},
-        hosted=is_hosted,
+        attributes={"workflow": job.workflow_name or "", "branch": job.head_branch or ""},
+        hosted=job.runner_group_name == HOSTED,
     )
 
 
-def _delivered(deliveries: list[_Delivery], reading: Reading) -> Attempt | None:
+def _delivered(deliveries: list[_Delivery], reading: Reading) -> Attempt:
     """Return what all deliveries of one job say; they may be repeated, and out of order."""
     stages = {"waiting": 1, "in_progress": 2, "completed": 3}
     deliveries.sort(key=lambda d: (stages.get(d.action, 0), d.workflow_job.started_at or ""))
@@ -192,8 +184,6 @@ def _delivered(deliveries: list[_Delivery], reading: Reading) -> Attempt | None:
     if job.created_at is None and queued and "waiting" not in later:
         job.created_at = queued.started_at  # bodies of before 2022 have no other
     attempt = _attempt(job, reading)
-    if attempt is None:
-        return None
     if (picked := later.get("in_progress")) and attempt.started_at is not None:
         picked_at = reading.instant(picked.started_at, "started_at") or attempt.started_at
         attempt.started_at = max(picked_at, attempt.started_at)

@@ -37,7 +37,6 @@ _KNOWN = {"tag_list", "queued_duration", "pipeline"}
 class _Runner(msgspec.Struct):
     id: int | None = None
     description: str | None = None
-    runner_type: str | None = None
     tags: list[str] = []
 
 
@@ -139,29 +138,23 @@ def read(reading: Reading) -> Iterator[Attempt]:
             latest[job.id] = max(job, latest.get(job.id, job), key=progress)
             continue
         if "object_kind" in value or "sha" in value:
-            reading.leave_out("pipelines, or webhooks of other events")
+            reading.left_out["pipelines, or webhooks of other events"] += 1
             continue
-        for one in members(value, "jobs") if "jobs" in value else [value]:
-            if attempt := _attempt(reading.record(one, _Job), reading):
-                yield attempt
-    for job in latest.values():
-        if attempt := _attempt(job, reading):
-            yield attempt
+        found = members(value, "jobs") if "jobs" in value else [value]
+        yield from reading.attempts((reading.record(one, _Job) for one in found), _attempt)
+    yield from reading.attempts(latest.values(), _attempt)
 
 
-def _attempt(job: _Job, reading: Reading) -> Attempt | None:
+def _attempt(job: _Job, reading: Reading) -> Attempt:
     if job.downstream_pipeline is not msgspec.UNSET:
         reading.leave_out("no work (bridges to other pipelines)")
-        return None
     if (why := _NO_DEMAND.get(job.status)) and job.started_at is None:
         reading.leave_out(why)
-        return None
     started_at = reading.instant(job.started_at, "started_at")
     finished_at = reading.instant(job.finished_at, "finished_at")
     created_at = reading.instant(job.created_at, "created_at")
     if started_at is None and finished_at is not None:
         reading.leave_out("never started, waiting since an unknown time")
-        return None
     eligible_at = None
     if started_at is not None and job.queued_duration is not None:
         eligible_at = round(started_at - job.queued_duration, 3)
@@ -170,13 +163,10 @@ def _attempt(job: _Job, reading: Reading) -> Attempt | None:
     submitted_at = created_at if created_at is not None else started_at
     if submitted_at is None:
         reading.leave_out("without a time of creation")
-        return None
     result: Result = "open" if finished_at is None else _RESULTS.get(job.status, "failed")
     if result == "failed" and job.failure_reason in _OF_THE_FARM:
         result = "lost"
-    attributes = {"stage": job.stage, "branch": job.pipeline.ref, "source": job.pipeline.source}
-    if job.pipeline.project_id is not None:
-        attributes["project"] = str(job.pipeline.project_id)
+    project = job.pipeline.project_id
     return Attempt(
         id=str(job.id),
         submitted_at=submitted_at,
@@ -193,7 +183,12 @@ def _attempt(job: _Job, reading: Reading) -> Attempt | None:
         kind=job.name.partition(": [")[0],
         matrix=str(job.pipeline.id or ""),
         user=(job.user and job.user.username) or "",
-        attributes={name: text for name, text in attributes.items() if text},
+        attributes={
+            "stage": job.stage or "",
+            "branch": job.pipeline.ref or "",
+            "source": job.pipeline.source or "",
+            "project": "" if project is None else str(project),
+        },
     )
 
 

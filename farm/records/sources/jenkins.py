@@ -8,6 +8,7 @@ mean wait, and is counted as an aggregate.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 import msgspec
 
@@ -66,25 +67,22 @@ def read(reading: Reading) -> Iterator[Attempt]:
 def _in_job(value: dict[str, object], reading: Reading) -> Iterator[Attempt]:
     """Yield the builds of a job, or of those in a folder."""
     name = value.get("fullName") or value.get("name")
-    for one in members(value, "allBuilds") or members(value, "builds"):
-        build = reading.record(one, _Build)
-        if attempt := _attempt(build, name if isinstance(name, str) else "", reading):
-            yield attempt
+    builds = members(value, "allBuilds") or members(value, "builds")
+    yield from reading.attempts(builds, partial(_attempt, name if isinstance(name, str) else ""))
     for inner in members(value, "jobs"):
         if isinstance(inner, dict):
             yield from _in_job(inner, reading)
 
 
-def _attempt(build: _Build, name: str, reading: Reading) -> Attempt | None:
+def _attempt(name: str, value: object, reading: Reading) -> Attempt:
+    build = reading.record(value, _Build)
     actions = [one for one in build.actions if one is not None]
     times = next((one for one in actions if one.queuing_duration_millis is not None), None)
     started_at = build.timestamp / 1000
     if times is None:
         reading.leave_out("without times in queue (is the Metrics plugin there?)")
-        return None
     if build.kind == _MATRIX or (build.kind.endswith(_PIPELINE) and not times.sub_task_count):
         reading.leave_out("no work (builds without parts on an executor)")
-        return None
     queued_ms = times.queuing_duration_millis or 0.0
     submitted_at = started_at - queued_ms / 1000
     wait: float | None = None

@@ -89,7 +89,7 @@ def read(reading: Reading) -> Iterator[Attempt]:
     seen: dict[str, _Seen] = {}
     for value in reading.objects():
         if value.get("type") in ("BOOKMARK", "ERROR"):
-            reading.leave_out("events of a watch without a workload")
+            reading.left_out["events of a watch without a workload"] += 1
             continue
         if not knows(value):
             reading.refuse_other(value, "Workloads (kubectl get workloads -A -o json)")
@@ -99,7 +99,8 @@ def read(reading: Reading) -> Iterator[Attempt]:
             metadata.is_deleted = value.get("type") == "DELETED"
             uid = metadata.uid or f"{metadata.namespace}/{metadata.name}"
             seen.setdefault(uid, _Seen(workload)).take(workload, reading)
-    found = [attempt for uid, one in seen.items() for attempt in _attempts(uid, one, reading)]
+    last = reading.attempts(seen.items(), _attempt)
+    found = [attempt for one in last for attempt in _attempts(one, seen[one.id])]
     # before its admission a workload names no cluster queue: others of its queue were given one
     places = {_queue(one): one.platform for one in found if one.started_at is not None}
     for one in found:
@@ -146,12 +147,11 @@ class _Seen:
             self._present = admitted_at, workload.status.admission or _Admission()
 
 
-def _attempts(uid: str, seen: _Seen, reading: Reading) -> Iterator[Attempt]:
-    last = _attempt(uid, seen, reading)
-    if last is None or seen.since is None:
-        yield from filter(None, [last])
+def _attempts(last: Attempt, seen: _Seen) -> Iterator[Attempt]:
+    if seen.since is None:
+        yield last
         return
-    eligible_at = last.submitted_at
+    uid, eligible_at = last.id, last.submitted_at
     for number, (began_at, ended_at, given) in enumerate(seen.ended, 1):
         yield replace(
             last,
@@ -181,7 +181,8 @@ def _what(given: _Admission, spec: _Spec) -> dict[str, Any]:
     return {"platform": platform, "slots": max(1, sum(one.count for one in some))}
 
 
-def _attempt(uid: str, seen: _Seen, reading: Reading) -> Attempt | None:
+def _attempt(known: tuple[str, _Seen], reading: Reading) -> Attempt:
+    uid, seen = known
     workload, status, metadata = seen.workload, seen.workload.status, seen.workload.metadata
     true = {one.type: one for one in status.conditions if one.status == "True"}
     if metadata.deletion_timestamp:
@@ -192,7 +193,6 @@ def _attempt(uid: str, seen: _Seen, reading: Reading) -> Attempt | None:
     admitted_at = true_at.get("Admitted") if true_at.get("QuotaReserved") is not None else None
     if admitted_at is None and not workload.spec.active:
         reading.leave_out("held (spec.active is false)")
-        return None
     statistics = status.scheduling_stats
     evictions = sum(one.count for one in statistics.evictions) if statistics else 0
     if max(evictions, any(one.type == "Evicted" for one in status.conditions)) > len(seen.ended):
@@ -200,7 +200,6 @@ def _attempt(uid: str, seen: _Seen, reading: Reading) -> Attempt | None:
     finished_at = true_at.get("Finished")
     if finished_at is None and metadata.is_deleted:
         reading.leave_out("deleted, it is not known when")
-        return None
     result: Result = "open"
     if finished_at is not None:
         ended = _RESULTS.get(true["Finished"].reason, "failed")

@@ -15,7 +15,7 @@ from farm.records.attempt import Attempt, Result
 from farm.records.reading import Reading
 from farm.records.writing import stamp
 
-DEADLINE_EXCEEDED, CANCELLED, UNAVAILABLE, ABORTED = 4, 1, 14, 10
+CANCELLED, UNAVAILABLE, ABORTED = 1, 14, 10
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -67,27 +67,23 @@ def _is_result(value: object) -> bool:
 
 def read(reading: Reading) -> Iterator[Attempt]:
     """Yield the attempts: an action that is done again is a message of its own."""
-    for value in reading.objects():
-        if not knows(value):
-            allowed = "completed actions (historicalExecuteResponse), or results of actions"
-            reading.refuse_other(value, allowed)
-        response = {"executeResponse": value if "result" in value else {"result": value}}
-        completed = reading.record({"historicalExecuteResponse": response, **value}, _Completed)
-        if attempt := _attempt(completed, reading):
-            yield attempt
+    yield from reading.attempts(reading.objects(), _attempt)
 
 
-def _attempt(completed: _Completed, reading: Reading) -> Attempt | None:
+def _attempt(value: dict[str, object], reading: Reading) -> Attempt:
+    if not knows(value):
+        allowed = "completed actions (historicalExecuteResponse), or results of actions"
+        reading.refuse_other(value, allowed)
+    whole = {"executeResponse": value if "result" in value else {"result": value}}
+    completed = reading.record({"historicalExecuteResponse": whole, **value}, _Completed)
     response = completed.historical_execute_response.execute_response
     metadata = response.result.execution_metadata
     if response.cached_result:
         reading.leave_out("served from the cache")
-        return None
     started_at = reading.instant(metadata.worker_start_timestamp, "workerStartTimestamp")
     finished_at = reading.instant(metadata.worker_completed_timestamp, "workerCompletedTimestamp")
     if not metadata.worker or started_at is None or finished_at is None:
         reading.leave_out("without the times of a worker")
-        return None
     queued_at = reading.instant(metadata.queued_timestamp, "queuedTimestamp")
     if queued_at is None:
         reading.noted["without queuedTimestamp, their waits not known"] += 1

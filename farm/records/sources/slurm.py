@@ -71,7 +71,6 @@ class _Job(msgspec.Struct):
     user: str = ""
     account: str = ""
     partition: str = ""
-    qos: str = ""
     nodes: str = ""
     constraints: str = ""
     required: _Required = msgspec.field(default_factory=_Required)
@@ -115,9 +114,7 @@ def read(reading: Reading) -> Iterator[Attempt]:
             rows = _json_rows(reading.objects_of(text, first), reading)
         else:
             rows = _text_rows(text, first, reading)
-        for row in rows:
-            if attempt := _attempt(row, reading):
-                yield attempt
+        yield from reading.attempts(rows, _attempt)
 
 
 def _json_rows(values: Iterator[dict[str, object]], reading: Reading) -> Iterator[_Row]:
@@ -191,15 +188,13 @@ def _text_rows(text: TextIO, first: str, reading: Reading) -> Iterator[_Row]:
         )
 
 
-def _attempt(row: _Row, reading: Reading) -> Attempt | None:
+def _attempt(row: _Row, reading: Reading) -> Attempt:
     if row.submitted_at is None:
         reading.refuse("found no time of submission; allowed: one for each job")
     if "." in row.id:
         reading.leave_out("steps of jobs")
-        return None
     if row.eligible_at is None:
         reading.leave_out("not yet eligible" if row.state in _OPEN else "never eligible")
-        return None
     nodes = nodes_of(row.nodes) if row.started_at is not None else []
     if len(nodes) > 1:
         reading.noted["on several nodes, counted on the first"] += 1
@@ -218,7 +213,7 @@ def _attempt(row: _Row, reading: Reading) -> Attempt | None:
         platform=row.platform,
         kind=row.name,
         user=row.user,
-        attributes={"account": row.account} if row.account else {},
+        attributes={"account": row.account},
     )
 
 

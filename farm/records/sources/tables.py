@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import chain, islice
 from typing import TextIO
 
@@ -102,8 +103,7 @@ def _attempts(
             places, units = _places(row, fields, reading)
             names = row.keys()
         given = {ours: row.get(theirs, "").strip() for theirs, ours in places.items()}
-        if attempt := _attempt(given, units, reading):
-            yield attempt
+        yield from reading.attempts([given], partial(_attempt, units))
 
 
 def _places(
@@ -134,20 +134,18 @@ def _places(
     return found, units
 
 
-def _attempt(given: dict[str, str], units: dict[str, str], reading: Reading) -> Attempt | None:
+def _attempt(units: dict[str, str], given: dict[str, str], reading: Reading) -> Attempt:
     at = {name: reading.moment(given.get(name, ""), name, units.get(name, "")) for name in INSTANTS}
     eligible_at = at["eligible"] if "eligible" in given else at["submitted"]
     submitted_at = at["submitted"] if at["submitted"] is not None else eligible_at
     if submitted_at is None:
         reading.leave_out("without a time of submission")
-        return None
     for after, span, before in (("started", "wait", eligible_at), ("finished", "duration", None)):
         begins = at["started"] if before is None else before
         if at[after] is None and begins is not None and (text := given.get(span)):
             at[after] = begins + _span(text, span, units.get(span, ""), reading)
     if eligible_at is None and at["started"] is not None:
         reading.noted["without a time of eligibility, their waits not known"] += 1
-    attributes = {name: text for name, text in given.items() if text and name not in KNOWN}
     return Attempt(
         id=given.get("id", ""),
         submitted_at=submitted_at,
@@ -157,7 +155,7 @@ def _attempt(given: dict[str, str], units: dict[str, str], reading: Reading) -> 
         result=result_of(given.get("result", ""), at["started"], at["finished"]),
         slots=_whole(_number(given.get("slots") or "1", "slots", reading)),
         attempt=int(_number(given.get("attempt") or "1", "attempt", reading)),
-        attributes=attributes,
+        attributes={name: text for name, text in given.items() if name not in KNOWN},
         job=given.get("job", ""),
         runner=given.get("runner", ""),
         platform=given.get("platform", ""),

@@ -72,12 +72,10 @@ class _Worker(msgspec.Struct, rename="camel"):
 def knows(value: dict[str, object]) -> bool:
     """Return whether this is what Taskcluster's queue or worker-manager writes."""
     is_task = "taskGroupId" in value or "taskId" in value or _is_status(value.get("status"))
-    return is_task or _lists_workers(value) or {"duration", "events"} <= value.keys()
-
-
-def _lists_workers(value: dict[str, object]) -> bool:
-    some = members(value, "workers")[:1]
-    return bool(some) and isinstance(some[0], dict) and "workerId" in some[0]
+    lists_workers = any(
+        isinstance(one, dict) and "workerId" in one for one in members(value, "workers")[:1]
+    )
+    return is_task or lists_workers or {"duration", "events"} <= value.keys()
 
 
 def _is_status(found: object) -> bool:
@@ -155,7 +153,7 @@ def _attempts(listed: _Listed, reading: Reading) -> Iterator[Attempt]:
     # a task that ended before it was scheduled gets a run only to say so
     runs = [one for one in status.runs if one.reason_created != "exception"]
     if not runs:
-        reading.leave_out("unscheduled")
+        reading.left_out["unscheduled"] += 1
     created_at = reading.instant(listed.task.created, "created")
     for run in runs:
         eligible_at = reading.needed(run.scheduled, "scheduled")
@@ -184,11 +182,7 @@ def _attempts(listed: _Listed, reading: Reading) -> Iterator[Attempt]:
             kind=metadata.name,
             matrix=status.task_group_id,
             user=metadata.owner,
-            attributes={
-                name: text
-                for name, text in (("project", status.project_id), ("level", _level(status)))
-                if text
-            },
+            attributes={"project": status.project_id or "", "level": _level(status)},
         )
 
 
