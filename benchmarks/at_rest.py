@@ -12,15 +12,14 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
-import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from farm.app.long_running.farm_place import reach, read_place
+import psutil
+
+from benchmarks.own_farm import up
+from farm.app.long_running.farm_place import reach
 from farm.core.model import Job
 
 SCENARIO = """
@@ -31,7 +30,6 @@ live: {{speed: 1}}
 """
 #: real seconds after which nothing is left of the start
 SETTLE = 20.0
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Cost(NamedTuple):
@@ -44,41 +42,31 @@ class Cost(NamedTuple):
         return Cost(self.cpu - before.cpu, self.wakeups - before.wakeups)
 
 
-def cost_of(pid: int) -> Cost:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    switches = 0
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        lines = (task / "status").read_text().splitlines()
+def cost_of(process: psutil.Process) -> Cost:
+    times, switches = process.cpu_times(), 0
+    for thread in process.threads():
+        lines = Path(f"/proc/{process.pid}/task/{thread.id}/status").read_text().splitlines()
         switches += int(next(line for line in lines if line.startswith("voluntary")).split()[1])
-    return Cost((int(fields[11]) + int(fields[12])) / TICKS, switches)
+    return Cost(times.user + times.system, switches)
 
 
-def tree(root: int) -> Iterator[int]:
-    """Yield a process and all that descend from it."""
-    yield root
-    for task in Path(f"/proc/{root}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            yield from tree(int(child))
-
-
-def name_of(pid: int, root: int) -> str:
+def name_of(process: psutil.Process, root: int) -> str:
     """Return what a process of the farm is, and its id."""
-    words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
     known = {"celery": "host", "provisioner": "provisioner", "scheduler": "scheduler"}
+    words = process.cmdline()
     found = next((role for word, role in known.items() if word in words), "server")
-    return f"{'keeper' if pid == root else found} {pid}"
-
-
-def farm(*words: str) -> None:
-    command = [sys.executable, "-m", "farm", *words]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return f"{'keeper' if process.pid == root else found} {process.pid}"
 
 
 def measure(root: int, seconds: float) -> None:
-    pids = list(tree(root))
-    before = {pid: cost_of(pid) for pid in pids}
+    keeper = psutil.Process(root)
+    processes = [keeper, *keeper.children(recursive=True)]
+    before = [cost_of(one) for one in processes]
     time.sleep(seconds)
-    spent = {name_of(pid, root): cost_of(pid).since(before[pid]) for pid in pids}
+    spent = {
+        name_of(one, root): cost_of(one).since(first)
+        for one, first in zip(processes, before, strict=True)
+    }
     total = Cost(*(sum(values) for values in zip(*spent.values(), strict=True)))
     for name, cost in {**spent, "all": total}.items():
         cpu, wakeups = cost.cpu * 60 / seconds, cost.wakeups / seconds
@@ -107,22 +95,13 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=10)
     wanted = parser.parse_args()
     for builders in map(int, wanted.builders.split(",")):
-        with tempfile.TemporaryDirectory(prefix="farm-rest-") as name:
-            folder, scenario = Path(name) / "farm", Path(name) / "rest.yaml"
-            scenario.write_text(SCENARIO.format(builders=builders))
-            farm("up", str(scenario), "--dir", str(folder), "--quiet")
-            try:
-                place = read_place(folder)
-                if place is None:
-                    raise SystemExit("the farm is gone")
-                time.sleep(SETTLE)
-                print(f"{builders} builders, a minute (load {os.getloadavg()[0]:.1f}):")
-                measure(place.pid, wanted.seconds)
-                if found := delays(folder, wanted.jobs):
-                    told = f"{1e3 * statistics.median(found):.0f}, at most {1e3 * found[-1]:.0f}"
-                    print(f"  a job is submitted, dispatched and ended, ms: {told}")
-            finally:
-                farm("down", "--now", "--dir", str(folder))
+        with up(SCENARIO.format(builders=builders)) as (folder, place):
+            time.sleep(SETTLE)
+            print(f"{builders} builders, a minute (load {os.getloadavg()[0]:.1f}):")
+            measure(place.pid, wanted.seconds)
+            if found := delays(folder, wanted.jobs):
+                told = f"{1e3 * statistics.median(found):.0f}, at most {1e3 * found[-1]:.0f}"
+                print(f"  a job is submitted, dispatched and ended, ms: {told}")
 
 
 if __name__ == "__main__":

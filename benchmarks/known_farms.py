@@ -14,12 +14,12 @@ import json
 import math
 import os
 import random
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from benchmarks.own_farm import farm
 
 KINDS = ("fixed", "fixed", "ephemeral", "taskcluster", "keda", "buildkite", "target-wait")
 ORDERS = ("fifo", "priority", "sjf", "share")
@@ -96,15 +96,6 @@ def drawn(seed: int, number: int) -> tuple[dict[str, Any], str, str, float]:
         "workload": [{"arrivals": jobs}], "scheduling": scheduling,
     }  # fmt: skip
     return scenario, order, source, load
-
-
-def farm(*words: object) -> str:
-    """Return what a command prints; a twin that is not believable is no error."""
-    command = [sys.executable, "-m", "farm", *map(str, words)]
-    said = subprocess.run(command, capture_output=True, text=True, check=False)
-    if said.returncode not in (0, 1):
-        raise SystemExit(f"{' '.join(command)}: {said.stderr}")
-    return said.stdout
 
 
 def row(seed: int, number: int, folder: Path) -> Iterator[str]:

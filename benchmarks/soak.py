@@ -12,18 +12,18 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
-import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
+import psutil
 import redis
+
+from benchmarks.own_farm import farm, up
 
 SCENARIO = """
 name: soak
@@ -44,33 +44,23 @@ ROLES = {
 }
 
 
-def processes(keeper: int) -> dict[int, str]:
-    """Return the roles of a farm's processes, by id: the keeper, and all its descendants."""
-    children: dict[int, list[int]] = defaultdict(list)
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
-                children[int(parent)].append(int(entry.name))
-    found, queue = {keeper: "keeper"}, [keeper]
-    while queue:
-        for pid in children[queue.pop()]:
-            with contextlib.suppress(OSError):
-                line = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
-                found[pid] = next((role for part, role in ROLES.items() if part in line), "other")
-                queue.append(pid)
+def processes(keeper: psutil.Process) -> dict[psutil.Process, str]:
+    """Return the roles of a farm's processes: the keeper, and all its descendants."""
+    found = {keeper: "keeper"}
+    for one in keeper.children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            line = " ".join(one.cmdline())
+            found[one] = next((role for part, role in ROLES.items() if part in line), "other")
     return found
 
 
-def usage(pid: int) -> dict[str, float]:
+def usage(process: psutil.Process) -> dict[str, float]:
     """Return a process's resident memory (MB), descriptors and threads; {} if it has ended."""
-    place = Path(f"/proc/{pid}")
-    with contextlib.suppress(OSError):
-        pages = int((place / "statm").read_text().split()[1])
+    with contextlib.suppress(psutil.Error):
         return {
-            "MB": pages * os.sysconf("SC_PAGE_SIZE") / 1e6,
-            "files": sum(1 for _ in (place / "fd").iterdir()),
-            "threads": sum(1 for _ in (place / "task").iterdir()),
+            "MB": process.memory_info().rss / 1e6,
+            "files": process.num_fds(),
+            "threads": process.num_threads(),
         }
     return {}
 
@@ -91,11 +81,11 @@ def slope(samples: list[tuple[float, float]]) -> float:
     return float(np.polyfit(times / 3600, values, 1)[0])
 
 
-def sample(keeper: int, client: redis.Redis, folder: Path) -> dict[str, float]:
+def sample(keeper: psutil.Process, client: redis.Redis, folder: Path) -> dict[str, float]:
     """Return what the processes use, by role, what the server holds, and the sizes of files."""
     sizes: dict[str, float] = defaultdict(float)
-    for pid, role in processes(keeper).items():
-        for what, value in usage(pid).items():
+    for process, role in processes(keeper).items():
+        for what, value in usage(process).items():
             sizes[f"{role} {what}"] += value
     sizes["keys"] = client.dbsize()
     sizes["Redis used MB"] = client.info("memory")["used_memory"] / 1e6
@@ -112,35 +102,23 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=200.0)
     parser.add_argument("--every", type=float, default=30.0)
     wanted = parser.parse_args()
-    farm = [sys.executable, "-m", "farm"]
-    with tempfile.TemporaryDirectory(prefix="soak-") as name:
-        folder = Path(name)
-        scenario, seconds = folder / "soak.yaml", wanted.minutes * 60
-        scenario.write_text(SCENARIO.format(rate=wanted.rate, seconds=seconds))
-        place = ["--dir", str(folder / "farm")]
-        subprocess.run([*farm, "up", str(scenario), *place, "--quiet"], check=True, timeout=180)
-        load = subprocess.Popen([*farm, "submit", str(scenario), *place, "--quiet"])
-        farm_file = json.loads((folder / "farm/farm.json").read_bytes())
-        client = redis.Redis.from_url(farm_file["redis_url"])
+    seconds = wanted.minutes * 60
+    with up(SCENARIO.format(rate=wanted.rate, seconds=seconds)) as (folder, place):
+        words = ["submit", str(folder.parent / "scenario.yaml"), "--dir", str(folder), "--quiet"]
+        load = subprocess.Popen([sys.executable, "-m", "farm", *words])
+        client, keeper = redis.Redis.from_url(place.redis_url), psutil.Process(place.pid)
         series: dict[str, list[tuple[float, float]]] = defaultdict(list)
         began = time.monotonic()
         try:
             while (now := time.monotonic() - began) < seconds:
-                for key, value in sample(farm_file["pid"], client, folder / "farm").items():
+                for key, value in sample(keeper, client, folder).items():
                     series[key].append((now, value))
                 time.sleep(wanted.every)
         finally:
             load.terminate()
             load.wait(60)
-            status = subprocess.run(
-                [*farm, "status", *place, "--json"],
-                capture_output=True,
-                text=True,
-                timeout=60,
-                check=False,
-            )
-            subprocess.run([*farm, "down", *place, "--now"], check=False, timeout=120)
-    print(f"{wanted.minutes:g} minutes at {wanted.rate:g} jobs/s; ended: {status.stdout[:400]}")
+        status = farm("status", "--dir", folder, "--json")
+    print(f"{wanted.minutes:g} minutes at {wanted.rate:g} jobs/s; ended: {status[:400]}")
     print(f"{'what':<24}{'middle':>10}{'end':>10}{'per hour':>12}")
     for key, samples in series.items():
         middle, end = samples[len(samples) // 2][1], samples[-1][1]

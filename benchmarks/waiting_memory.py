@@ -9,15 +9,14 @@ the scheduler rewrites the farm.
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
+import psutil
+
+from benchmarks.own_farm import up
 from farm.core.model import Job, Platform
 from farm.live.operating.client import FarmClient
 from farm.live.redis.connection import Connection, connect
@@ -37,12 +36,6 @@ def jobs(count: int, first: int) -> Iterator[Job]:
         yield Job(id=f"job-{number:07}", service_time=1e4 + number / 7, platform=AMD64)
 
 
-def resident(pid: int) -> int:
-    """Return a process's resident memory, bytes."""
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
-
-
 def await_waiting(operator: FarmClient, count: int) -> None:
     while operator.status().waiting < count:
         time.sleep(0.5)
@@ -56,10 +49,11 @@ def measure(url: str, prefix: str, count: int) -> None:
         await_waiting(operator, 1000)
         leader = operator.leader()
         assert leader is not None
-        before = resident(leader.pid), client.info("memory")["used_memory"]
+        resident = psutil.Process(leader.pid).memory_info
+        before = resident().rss, client.info("memory")["used_memory"]
         operator.submit(jobs(count, first=1001))
         await_waiting(operator, 1000 + count)
-        after = resident(leader.pid), client.info("memory")["used_memory"]
+        after = resident().rss, client.info("memory")["used_memory"]
         seconds, longest = empty(client, f"{prefix}jobs", 1000 + count)
     for name, first, last in zip(("scheduler", "Redis"), before, after, strict=True):
         print(f"{name:<10}{(last - first) / count:6.0f} bytes for each of {count:,} waiting jobs")
@@ -83,16 +77,8 @@ def empty(client: Connection, key: str, count: int) -> tuple[float, float]:
 
 def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else JOBS
-    with tempfile.TemporaryDirectory(prefix="waiting-") as name:
-        scenario = Path(name) / "waiting.yaml"
-        scenario.write_text(SCENARIO)
-        farm, place = [sys.executable, "-m", "farm"], ["--dir", f"{name}/farm"]
-        subprocess.run([*farm, "up", str(scenario), *place, "--quiet"], check=True)
-        try:
-            where = json.loads(Path(name, "farm/farm.json").read_bytes())
-            measure(where["redis_url"], where["prefix"], count)
-        finally:
-            subprocess.run([*farm, "down", *place, "--now", "--quiet"], check=False)
+    with up(SCENARIO) as (_, place):
+        measure(place.redis_url, place.prefix, count)
 
 
 if __name__ == "__main__":
