@@ -12,17 +12,10 @@ import random
 from collections.abc import Iterable
 
 from farm.records.attempt import Attempt
+from tests.records.attempts import attempt
 
 START = 1_793_610_000.0
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
-
-
-def _attempt(number: int, at: float, **known: object) -> Attempt:
-    return Attempt(id=f"{number:05}", submitted_at=at, eligible_at=at, result="succeeded", **known)  # type: ignore[arg-type]
-
-
-def _ran(number: int, at: float, begins: float, lasts: float, **known: object) -> Attempt:
-    return _attempt(number, at, started_at=begins, finished_at=begins + lasts, **known)
 
 
 def served(arrivals: Iterable[float], lasts: float, servers: int) -> list[Attempt]:
@@ -32,7 +25,7 @@ def served(arrivals: Iterable[float], lasts: float, servers: int) -> list[Attemp
     for number, at in enumerate(sorted(arrivals)):
         begins = max(at, free[0][0])
         heapq.heapreplace(free, (begins + lasts, server := free[0][1]))
-        found.append(_ran(number, at, begins, lasts, runner=f"server-{server}"))
+        found.append(attempt(number, at, begins, begins + lasts, runner=f"server-{server}"))
     return found
 
 
@@ -82,12 +75,12 @@ def oloengine() -> list[Attempt]:
         patience = math.inf if draw.random() < 0.4 else patience
         begins = max(at, free[0][0])
         if begins - at > patience:
-            one = _attempt(number, at, finished_at=at + patience, kind=kind)
+            one = attempt(number, at, None, at + patience, kind=kind)
             one.result = "cancelled"
             found.append(one)
             continue
         heapq.heapreplace(free, (begins + lasts, runner := free[0][1]))
-        found.append(_ran(number, at, begins, lasts, kind=kind, runner=runner))
+        found.append(attempt(number, at, begins, begins + lasts, kind=kind, runner=runner))
     return found
 
 
@@ -112,7 +105,7 @@ def gaia(*, one_runner_per_job: bool = False) -> list[Attempt]:
         for lasts, pause in zip(jobs, [*gaps, 0.0], strict=True):
             waited = draw.triangular(0.3, 5.5, 1.2) * HOUR
             runner = f"vm-{number}" if one_runner_per_job else f"machine-{machine}"
-            found.append(_ran(number, at - waited, at, lasts * scale, runner=runner))
+            found.append(attempt(number, at - waited, at, at + lasts * scale, runner=runner))
             at += lasts * scale + pause
             number += 1
     return [*found, *_left_waiting(found, window)]
@@ -125,7 +118,7 @@ def _left_waiting(ran: list[Attempt], window: float) -> list[Attempt]:
         at = START + minute
         waiting = sum(one.submitted_at <= at < (one.started_at or 0.0) for one in ran) + len(left)
         for _ in range(int(100 + 48 * minute / window) - waiting):
-            left.append(_attempt(10_000 + len(left), at, finished_at=START + window))
+            left.append(attempt(10_000 + len(left), at, None, START + window))
             left[-1].result = "cancelled"
     return left
 
@@ -147,7 +140,7 @@ def hephaestus() -> list[Attempt]:
             heapq.heapreplace(free, begins + lasts)
             last = max(last, begins + lasts)
             name = f"hosted-{len(found)}"
-            found.append(_ran(len(found), at, begins, lasts, runner=name, platform="ubuntu-latest",
-                              matrix=f"entry-{entry}", hosted=True))  # fmt: skip
+            known = {"platform": "ubuntu-latest", "matrix": f"entry-{entry}", "hosted": True}
+            found.append(attempt(len(found), at, begins, begins + lasts, runner=name, **known))
         ends.append(last)
     return found

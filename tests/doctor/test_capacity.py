@@ -11,10 +11,10 @@ import pytest
 
 from farm.core.errors import TraceError
 from farm.doctor.capacity import refuse_more_than_slots, unlike_slots
-from farm.records.attempt import Attempt
 from farm.records.bundle import with_capacity
 from tests.conftest import Said
-from tests.doctor.test_figures import START, bundle_of
+from tests.doctor.test_figures import START
+from tests.records.attempts import attempt, bundle_of
 
 COLUMNS = ("submitted", "started", "finished", "slots")
 WORDS = [word for name in COLUMNS for word in ("--column", f"{name}={name}")]
@@ -58,9 +58,7 @@ def test_more_runs_than_was_told(command: str, tmp_path, farm: Callable[..., Sai
 @pytest.mark.parametrize("slots", [None, 10.0])
 def test_enough_slots_are_no_contradiction(slots: float | None):
     """Nor is none told."""
-    rows = [Attempt(id=f"{n}", submitted_at=a, eligible_at=a, started_at=s, finished_at=f,
-                    slots=int(nodes), result="succeeded")
-            for n, (a, s, f, nodes) in enumerate(a_cluster())]  # fmt: skip
+    rows = [attempt(n, a, s, f, slots=int(nodes)) for n, (a, s, f, nodes) in enumerate(a_cluster())]
     refuse_more_than_slots(with_capacity(bundle_of(rows), slots))
     with pytest.raises(TraceError):
         refuse_more_than_slots(with_capacity(bundle_of(rows), 9.0))
@@ -68,9 +66,7 @@ def test_enough_slots_are_no_contradiction(slots: float | None):
 
 def test_clocks_of_whole_seconds_show_no_more_than_there_was():
     """A job that ends in the second in which the next one starts did not run beside it."""
-    jobs = [Attempt(id=f"{n}", submitted_at=START, eligible_at=START, started_at=START + 10 * n,
-                    finished_at=START + 10 * n + 11, result="succeeded")
-            for n in range(50)]  # fmt: skip
+    jobs = [attempt(n, START, START + 10 * n, START + 10 * n + 11) for n in range(50)]
     refuse_more_than_slots(with_capacity(bundle_of(jobs), 1.0))
 
 
@@ -104,8 +100,7 @@ def test_parts_of_a_slot_make_no_twin(tmp_path, farm: Callable[..., Said]):
 
 def test_jobs_that_all_take_as_many_slots_are_a_queue():
     """Eight processors each are one place each."""
-    jobs = [Attempt(id=f"{n}", submitted_at=START, eligible_at=START, result="open", slots=8)
-            for n in range(50)]  # fmt: skip
+    jobs = [attempt(n, START, result="open", slots=8) for n in range(50)]
     assert unlike_slots(jobs) == ""
     jobs[0].slots = 16
     assert unlike_slots(jobs) == ""

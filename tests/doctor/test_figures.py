@@ -19,23 +19,14 @@ from farm.doctor.figures import PlatformFigures, examine
 from farm.doctor.survival import wait_quantile
 from farm.doctor.verdict import Verdict, verdicts
 from farm.records.attempt import Attempt
-from farm.records.bundle import Bundle, Manifest, write_bundle
+from farm.records.bundle import write_bundle
 from farm.records.runners import most_at_once
 from farm.results.descriptive_statistics import quantile
 from tests.conftest import Said
+from tests.records.attempts import attempt, bundle_of
 
 START = 1_793_610_000.0
 OBJECTIVE = 300.0
-
-
-def bundle_of(attempts: Iterable[Attempt]) -> Bundle:
-    """Return the bundle of these attempts."""
-    found = sorted(attempts, key=lambda one: (one.eligible_at or one.submitted_at, one.id))
-    manifest = Manifest(
-        source="github", files=[], begins="", ends="", zone="UTC", resolution_time=1.0,
-        kept=len(found), left_out={}, noted={},
-    )  # fmt: skip
-    return Bundle(manifest, found)
 
 
 def played(
@@ -57,15 +48,11 @@ def played(
         begins, server = free[0]
         begins = max(at, begins)
         if begins - at > patience:
-            found.append(Attempt(id=f"{number:04}", submitted_at=at, eligible_at=at,
-                                 finished_at=at + patience, result="cancelled"))  # fmt: skip
+            found.append(attempt(number, at, None, at + patience, result="cancelled"))
             continue
         ends = begins + draw.uniform(0.5, 1.5) * run_time
         heapq.heapreplace(free, (ends + gap, server))
-        found.append(
-            Attempt(id=f"{number:04}", submitted_at=at, eligible_at=at, started_at=begins,
-                    finished_at=ends, result="succeeded", runner=f"r-{server}")
-        )  # fmt: skip
+        found.append(attempt(number, at, begins, ends, runner=f"r-{server}"))
     return found
 
 
@@ -89,10 +76,8 @@ def test_figures_by_hand():
         (50.0, 110.0, 150.0, "a"),
     ]
     one = figures(
-        Attempt(id=f"{n}", submitted_at=START + e, eligible_at=START + e, started_at=START + s,
-                finished_at=START + f, result="succeeded", runner=r)
-        for n, (e, s, f, r) in enumerate(jobs)
-    )  # fmt: skip
+        attempt(n, START + e, START + s, START + f, runner=r) for n, (e, s, f, r) in enumerate(jobs)
+    )
     assert one.run_time.mean == 60.0
     assert one.arrivals_per_hour == pytest.approx(4 / 50 * 3600)
     assert one.offered_load == pytest.approx(4 / 50 * 60)
@@ -312,9 +297,7 @@ def test_runners_of_one_job_are_used_once(tmp_path: Path, farm: Callable[..., Sa
 
 def test_a_job_that_takes_no_time_has_figures():
     """A window of no length would have no rates."""
-    one = Attempt(id="a", submitted_at=START, eligible_at=START, started_at=START,
-                  finished_at=START, result="succeeded", runner="r")  # fmt: skip
-    assert figures([one]).offered_load == 0.0
+    assert figures([attempt(1, START, START, START, runner="r")]).offered_load == 0.0
 
 
 def test_records_have_a_page(tmp_path: Path, farm: Callable[..., Said]):

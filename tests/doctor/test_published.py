@@ -11,7 +11,7 @@ from farm.doctor.figures import PlatformFigures, examine
 from farm.doctor.verdict import Verdict, verdicts
 from farm.records.attempt import Attempt
 from tests.doctor import published
-from tests.doctor.test_figures import bundle_of
+from tests.records.attempts import bundle_of
 
 
 def seen(attempts: list[Attempt], objective: float = 300.0) -> tuple[PlatformFigures, Verdict]:

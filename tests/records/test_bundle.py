@@ -21,6 +21,7 @@ from farm.records.bundle import JOBS, Bundle, anonymized, read_bundle, write_bun
 from farm.records.importing import import_files, load_records
 from farm.records.sources import SOURCES, export_attempts
 from farm.results.run_directory import load_run
+from tests.records.attempts import attempt
 
 DATA = Path(__file__).parent / "data"
 
@@ -109,21 +110,16 @@ def jobs(draw: st.DrawFn) -> list[Attempt]:
     for number in range(draw(st.integers(1, 12))):
         at = START + draw(st.integers(0, 100_000))
         started_at = at + draw(st.integers(0, 50_000))
-        made.append(
-            Attempt(
-                id=f"{number:03}",
-                submitted_at=at,
-                eligible_at=at,
-                started_at=started_at,
-                finished_at=started_at + draw(st.integers(1, 10_000)),
-                result=draw(st.sampled_from(["succeeded", "failed"])),
-                runner=draw(st.sampled_from(["host/r1", "host/r2"])),
-                platform=draw(st.sampled_from(["os=linux", "os=mac"])),
-                kind=f"job-{number}",
-                matrix=draw(st.sampled_from(["", "m1", "m2"])),
-                user="ada",
-            )
-        )
+        finished_at = started_at + draw(st.integers(1, 10_000))
+        known = {
+            "result": draw(st.sampled_from(["succeeded", "failed"])),
+            "runner": draw(st.sampled_from(["host/r1", "host/r2"])),
+            "platform": draw(st.sampled_from(["os=linux", "os=mac"])),
+            "matrix": draw(st.sampled_from(["", "m1", "m2"])),
+            "kind": f"job-{number}",
+            "user": "ada",
+        }
+        made.append(attempt(number, at, started_at, finished_at, **known))
     return made
 
 
@@ -153,8 +149,7 @@ def _told(one: Attempt, source: str) -> tuple[object, ...]:
 @pytest.mark.parametrize("result", ["failed", "cancelled", "lost"])
 def test_what_did_not_succeed_is_not_read_as_a_success(source: str, result: Any, tmp_path: Path):
     """A format without a word for it has one for a failure."""
-    found = Attempt(id="1", submitted_at=START, eligible_at=START, started_at=START + 5,
-                    finished_at=START + 65, result=result, kind="a", runner="r")  # fmt: skip
+    found = attempt(1, START, START + 5, START + 65, result=result, kind="a", runner="r")
     export_attempts(source, [found], tmp_path / "log.json")
     [one] = load_records([tmp_path / "log.json"]).attempts
     assert one.result in (result, "failed")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -13,37 +14,28 @@ from hypothesis import strategies as st
 
 from farm.core.errors import FarmError, InputError, TraceError
 from farm.records.attempt import Attempt
-from farm.records.bundle import Bundle, Manifest, read_bundle, write_bundle
+from farm.records.bundle import Bundle, read_bundle, write_bundle
 from farm.records.merging import merged
 from farm.records.scaling import scaled
 from farm.records.slicing import instant_of, sliced
 from farm.records.traces.bundle import read
+from tests.records import attempts
+from tests.records.attempts import HOUR, MONDAY
 
-MONDAY = 1_793_577_600.0
-"""2026-11-02, midnight UTC."""
-HOUR = 3600.0
 USERS = ("ann", "bob", "eve")
 
 
 def attempt(number: int, arrives: float, waits: float = 60.0, runs: float = 600.0) -> Attempt:
     """Return an attempt; times in seconds, from Monday's midnight."""
     at = MONDAY + arrives
-    return Attempt(
-        id=f"j{number:04}", submitted_at=at - 5, eligible_at=at, started_at=at + waits,
-        finished_at=at + waits + runs, result="succeeded", runner=f"r{number % 3}",
-        kind=("build", "test")[number % 2], user=USERS[number % 3], platform="linux,x64",
-        attributes={"team": "web"},
+    return attempts.attempt(
+        number, at, at + waits, at + waits + runs, id=f"j{number:04}", submitted_at=at - 5,
+        runner=f"r{number % 3}", kind=("build", "test")[number % 2], user=USERS[number % 3],
+        platform="linux,x64", attributes={"team": "web"},
     )  # fmt: skip
 
 
-def bundle_of(attempts: list[Attempt], source: str = "github", zone: str = "UTC") -> Bundle:
-    """Return the bundle of these attempts."""
-    found = sorted(attempts, key=lambda one: (one.arrived_at, one.id))
-    manifest = Manifest(
-        source=source, files=[], begins="", ends="", zone=zone, resolution_time=1.0,
-        kept=len(found), left_out={"skipped": 2}, noted={},
-    )  # fmt: skip
-    return Bundle(manifest, found)
+bundle_of = partial(attempts.bundle_of, left_out={"skipped": 2})
 
 
 def ids(bundle: Bundle) -> list[str]:
@@ -158,7 +150,7 @@ def test_a_denser_load_has_the_pattern_of_the_recorded_one(
 
 def test_a_scaled_load_has_no_recorded_wait(tmp_path: Path):
     """Neither waits nor runners are carried on; the same seed gives the same load."""
-    never = Attempt(id="x", submitted_at=MONDAY, eligible_at=MONDAY, result="cancelled")
+    never = attempts.attempt(0, MONDAY, result="cancelled")
     some = bundle_of([*HOURLY.attempts, never])
     found = scaled(some, arrivals=1.5, seed=3)
     assert {one.waited for one in found.attempts} == {None}
@@ -215,7 +207,7 @@ def test_records_of_one_farm_overlap():
 @pytest.mark.parametrize(
     ("other", "keys"),
     [
-        (bundle_of(HOURLY.attempts, "gitlab"), {}),
+        (bundle_of(HOURLY.attempts, source="gitlab"), {}),
         (bundle_of([attempt(1, 99 * HOUR)]), {}),
         (bundle_of([attempt(77, 99 * HOUR)]), {"apart": True}),
         (bundle_of([attempt(77, 99 * HOUR)]), {"align": True}),

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from farm.core.model import Job
-from farm.records.attempt import Attempt
 from farm.results.table.columns import Floats
 from farm.twin.pools import Load, load_of
 from farm.twin.triangle import Triangle, Waits, drawn, judged, triangle
-from tests.records.test_parts import HOUR, MONDAY
+from tests.records.attempts import HOUR, MONDAY, attempt
 
 SERVERS = 5
 
@@ -33,22 +32,12 @@ def loaded(arrivals: Sequence[float]) -> Load:
     """Return what a farm of five servers recorded of jobs that arrive so (s)."""
     rng = random.Random(2)
     jobs = [(at, rng.expovariate(1 / 600)) for at in sorted(arrivals)]
-    return load_of(
-        [
-            Attempt(
-                id=f"j{n}",
-                submitted_at=MONDAY + at,
-                eligible_at=MONDAY + at,
-                started_at=MONDAY + at + wait,
-                finished_at=MONDAY + at + wait + lasts,
-                result="succeeded",
-                platform="x",
-                kind="build",
-                user="ann",
-            )
-            for n, ((at, lasts), wait) in enumerate(zip(jobs, waits_of(jobs), strict=True))
-        ]
-    )
+    named = {"platform": "x", "kind": "build", "user": "ann"}
+    found = []
+    for number, ((at, lasts), wait) in enumerate(zip(jobs, waits_of(jobs), strict=True)):
+        start = MONDAY + at + wait
+        found.append(attempt(number, MONDAY + at, start, start + lasts, **named))
+    return load_of(found)
 
 
 def played(load: Load, servers: int = SERVERS) -> Triangle:

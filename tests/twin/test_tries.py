@@ -20,6 +20,7 @@ from farm.results.run_directory import load_run
 from farm.twin.pools import pools_of
 from farm.twin.tries import retries_go_first, tries_of
 from farm.twin.workload import workload_text
+from tests.records.attempts import attempt
 
 RATE = 0.4
 """Losses per builder-hour."""
@@ -110,9 +111,8 @@ def test_a_drawn_load_has_each_job_once(records: Bundle):
 
 def tried(number: int, begins: float, ends: float, result: Any = "lost", job: str = "a") -> Attempt:
     """Return an attempt that waited for a second."""
-    at = begins - 1
-    return Attempt(id=f"{job}{number}", job=job, attempt=number, result=result, submitted_at=at,
-                   eligible_at=at, started_at=begins, finished_at=ends, runner="r")  # fmt: skip
+    known = {"id": f"{job}{number}", "job": job, "attempt": number, "runner": "r"}
+    return attempt(number, begins - 1, begins, ends, result=result, **known)
 
 
 def test_an_attempt_that_was_tried_again_is_the_job_s():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Sequence
+from datetime import UTC
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,8 @@ from farm.records.attempt import Attempt
 from farm.records.slicing import sliced
 from farm.twin.workload import MOST_VALUES, Week, workload_of, workload_text
 from farm.workload import build_jobs
-from tests.records.test_parts import HOUR, HOURLY, MONDAY, bundle_of
+from tests.records.attempts import HOUR, MONDAY, attempt
+from tests.records.test_parts import HOURLY
 
 WEEK = 168 * HOUR
 
@@ -32,20 +34,9 @@ def attempts_of(arrivals: Sequence[float], seed: int = 1, **fields: Any) -> list
     for number, at in enumerate(sorted(arrivals)):
         kind, (user, team) = rng.choice(["build", "build", "test"]), rng.choice(USERS)
         runs = rng.lognormvariate(5.0, 1.0) if kind == "build" else rng.uniform(10, 20)
-        found.append(
-            Attempt(
-                id=f"j{number}",
-                submitted_at=MONDAY + at,
-                eligible_at=MONDAY + at,
-                started_at=MONDAY + at,
-                finished_at=MONDAY + at + runs,
-                result="succeeded",
-                kind=kind,
-                user=user,
-                attributes={"team": team},
-                **{"platform": "x", **fields},
-            )
-        )
+        known = {"kind": kind, "user": user, "attributes": {"team": team}, "platform": "x"}
+        start = MONDAY + at
+        found.append(attempt(number, start, start, start + runs, **known | fields))
     return found
 
 
@@ -122,7 +113,7 @@ def test_each_platform_has_its_own_load():
     """A source for each, the busiest first, without what never ran."""
     some = attempts_of(range(0, 7200, 60))
     more = attempts_of(range(0, 7200, 30), platform="y")
-    never = Attempt(id="no", submitted_at=MONDAY, eligible_at=MONDAY, result="cancelled")
+    never = attempt(0, MONDAY, result="cancelled")
     found = workload_of([*some, *more, never], (MONDAY, MONDAY + 7200))
     platforms = [one["arrivals"]["platform"]["processor"] for one in found]
     assert platforms == ["y", "x"]
@@ -133,7 +124,7 @@ def test_each_platform_has_its_own_load():
 @given(st.floats(0, 2 * WEEK), st.floats(1, 3 * WEEK), st.integers(0, 9))
 def test_factors_and_hours_make_all_jobs(begins: float, lasts: float, seed: int):
     """Over the window, each hour's rate times its length is its number of jobs."""
-    week = Week((MONDAY + begins, MONDAY + begins + lasts), bundle_of([]).manifest.clock)
+    week = Week((MONDAY + begins, MONDAY + begins + lasts), UTC)
     times = np.random.default_rng(seed).uniform(0, lasts, 50) + MONDAY + begins
     assert week.spent.sum() == pytest.approx(lasts)
     expected = np.array(week.factors(times)) * week.spent * 50 / lasts
@@ -142,10 +133,7 @@ def test_factors_and_hours_make_all_jobs(begins: float, lasts: float, seed: int)
 
 def test_chance_is_no_cycle():
     """Poisson arrivals at one rate have factors near one; those of a cycle keep theirs."""
-    week, rng = (
-        Week((MONDAY, MONDAY + WEEK), bundle_of([]).manifest.clock),
-        np.random.default_rng(1),
-    )
+    week, rng = Week((MONDAY, MONDAY + WEEK), UTC), np.random.default_rng(1)
     flat = MONDAY + np.sort(rng.uniform(0, WEEK, 3000))
     assert np.abs(np.array(week.factors(flat)) - 1).max() < 0.15
     counts = np.bincount(((flat - MONDAY) // HOUR).astype(int), minlength=168)
