@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
+from operator import attrgetter
 
 import msgspec
 
 from farm.core.fields import json_name
 from farm.doctor.survival import Waits
-from farm.records.attempt import Attempt
+from farm.records.attempt import Attempt, grouped
 from farm.records.bundle import Bundle
 from farm.results.descriptive_statistics import Spread, spread_of
 
@@ -56,9 +57,7 @@ def contents_of(bundle: Bundle) -> Contents:
     """Return what a bundle holds, the platform with most attempts first."""
     begins, ends = bundle.arrivals
     slots = {one.runner: one.slots for one in bundle.runners()}
-    by_platform: dict[str, list[Attempt]] = defaultdict(list)
-    for one in bundle.attempts:
-        by_platform[one.platform].append(one)
+    by_platform = grouped(bundle.attempts, attrgetter("platform"))
     last = max((one.finished_at or 0.0 for one in bundle.attempts), default=ends)
     hours = (ends - begins) / 3600
     found = [

@@ -15,6 +15,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from datetime import UTC, datetime, tzinfo
+from operator import attrgetter
 
 import msgspec
 import numpy as np
@@ -23,7 +24,7 @@ from farm.core.fields import json_name
 from farm.doctor.capacity import refuse_more_than_slots, unlike_slots
 from farm.doctor.occupancy import Spans, Steps, steps_of
 from farm.doctor.survival import Waits
-from farm.records.attempt import Attempt
+from farm.records.attempt import Attempt, grouped
 from farm.records.bundle import Bundle
 from farm.records.columns import CALENDAR
 from farm.records.reading import OnShare, part, unseen
@@ -129,18 +130,14 @@ def examine(
 def platforms_of(bundle: Bundle) -> list[PlatformRecords]:
     """Return the records of each platform, in order of the first attempt."""
     attempts = bundle.attempts
-    by_platform: dict[str, list[Attempt]] = defaultdict(list)
-    by_runner: dict[str, list[Attempt]] = defaultdict(list)
-    for one in attempts:
-        by_platform[one.platform].append(one)
-        if one.runner and one.started_at is not None:
-            by_runner[one.runner].append(one)
+    named = (one for one in attempts if one.runner and one.started_at is not None)
+    by_runner = grouped(named, attrgetter("runner"))
     known = {one.runner: one for one in bundle.runners()}
     resolution = bundle.manifest.resolution_time + ROUNDING
     tries = Counter(one.job or one.id for one in attempts)
     return [
         PlatformRecords(name, some, by_runner, known, tries, bundle.arrivals[0], resolution)
-        for name, some in by_platform.items()
+        for name, some in grouped(attempts, attrgetter("platform")).items()
     ]
 
 
@@ -338,12 +335,9 @@ class PlatformRecords:
 
     def _work(self) -> list[float]:
         """Return the run time of every attempt; if it never ran, the mean of those of its name."""
-        by_kind: dict[str, list[float]] = defaultdict(list)
-        for one in self.ran:
-            by_kind[one.kind].append(one.ran or 0.0)
-        means = {kind: sum(some) / len(some) for kind, some in by_kind.items()}
-        ran = [one.ran or 0.0 for one in self.ran]
-        other = sum(ran) / len(ran) if ran else 0.0
+        by_kind = grouped(self.ran, attrgetter("kind"))
+        means = {kind: _mean_run_time(some) for kind, some in by_kind.items()}
+        other = _mean_run_time(self.ran) if self.ran else 0.0
         return [means.get(one.kind, other) if one.ran is None else one.ran for one in self.attempts]
 
     def _needed(self, work: Sequence[float], between: float, objective: float) -> int | None:
@@ -363,6 +357,10 @@ class PlatformRecords:
             low, high = high, 2 * high
         found = range(high)
         return bisect_left(found, x=True, lo=low + 1, key=lambda n: _do(n, jobs, objective))
+
+
+def _mean_run_time(ran: Sequence[Attempt]) -> float:
+    return sum(one.ran or 0.0 for one in ran) / len(ran)
 
 
 def _do(servers: int, jobs: Sequence[tuple[float, float]], objective: float) -> bool:

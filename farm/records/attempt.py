@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -15,6 +16,8 @@ from numpy.typing import NDArray
 from farm.core.fields import json_name
 from farm.records.coded import Coded, Rows
 
+T = TypeVar("T")
+K = TypeVar("K")
 Times = NDArray[np.float64]
 _LEVEL = re.compile(r"-?[0-9]{1,9}")
 Result = Literal["succeeded", "failed", "cancelled", "lost", "open"]
@@ -152,6 +155,14 @@ class Happened(NamedTuple):
         waited = np.concatenate([one.waited for one in parts])
         ran = np.concatenate([one.ran for one in parts])
         return cls(waited, ran, texts("runners"), texts("results"))
+
+
+def grouped(values: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """Return the values that have a key in common, by key, in their order."""
+    found: dict[K, list[T]] = defaultdict(list)
+    for one in values:
+        found[key(one)].append(one)
+    return found
 
 
 def times_of(attempts: Sequence[Attempt], name: str) -> Times:

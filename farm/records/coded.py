@@ -46,7 +46,8 @@ class Coded(NamedTuple):
         try:
             return cls(*_numbered(values))
         except TypeError:  # dicts, which have no hash
-            codes, keys = _numbered(list(map(_key, values)))
+            texts = [_ENCODE(one) if isinstance(one, dict) else one for one in values]
+            codes, keys = _numbered(texts)
             return cls(codes, [_DECODE(key) if isinstance(key, bytes) else key for key in keys])
 
     def distinct(self) -> Coded:
@@ -87,10 +88,6 @@ def _numbered(values: Sequence[object]) -> tuple[Array, list[object]]:
     places: dict[object, int] = defaultdict(count().__next__)
     codes = np.fromiter(map(places.__getitem__, values), np.int32, len(values))
     return codes, list(places)
-
-
-def _key(value: object) -> object:
-    return _ENCODE(value) if isinstance(value, dict) else value
 
 
 def distinct(numbers: Array) -> tuple[Array, Array, Array]:

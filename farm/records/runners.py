@@ -7,14 +7,13 @@ its first start to its last end, and has as many slots as it ran jobs at once.
 from __future__ import annotations
 
 import heapq
-from collections import defaultdict
 from collections.abc import Iterable
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 
 import msgspec
 
 from farm.core.fields import json_name
-from farm.records.attempt import Attempt
+from farm.records.attempt import Attempt, grouped
 
 
 class Runner(msgspec.Struct, frozen=True, gc=False, rename=json_name):
@@ -39,10 +38,8 @@ def runners_of(attempts: Iterable[Attempt], resolution: float) -> list[Runner]:
 
     ``resolution`` of the instants, seconds: jobs that overlap by less did not run at once.
     """
-    of: dict[str, list[Attempt]] = defaultdict(list)
-    for one in attempts:
-        if one.runner and one.started_at is not None:
-            of[one.runner].append(one)
+    named = (one for one in attempts if one.runner and one.started_at is not None)
+    of = grouped(named, attrgetter("runner"))
     found = [_runner(name, some, resolution) for name, some in of.items()]
     return sorted(found, key=lambda one: (one.joined_at, one.runner))
 

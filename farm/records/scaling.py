@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 import msgspec
 
 from farm.core.errors import InputError
-from farm.records.attempt import Attempt
+from farm.records.attempt import Attempt, grouped
 from farm.records.bundle import Bundle
 
 HOUR = 3600.0
@@ -75,9 +74,9 @@ def _mark(attempts: Sequence[Attempt]) -> str:
 
 def _releases(attempts: Sequence[Attempt]) -> list[list[Attempt]]:
     """Return what was released together, by the first arrival."""
-    found: dict[tuple[str, str], list[Attempt]] = defaultdict(list)
-    for one in attempts:
-        found["matrix" if one.matrix else "job", one.matrix or one.job or one.id].append(one)
+    found = grouped(
+        attempts, lambda one: ("matrix" if one.matrix else "job", one.matrix or one.job or one.id)
+    )
     return sorted(found.values(), key=_first_at)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
-from farm.records.attempt import Attempt
+from farm.records.attempt import Attempt, grouped
 from farm.records.columns import CALENDAR
 
 MONDAY = 1_767_571_200.0
@@ -24,10 +24,10 @@ def by_matrix(attempts: Iterable[Attempt]) -> list[list[tuple[int, Attempt]]]:
 
     So are the attempts of one job. An attempt that belongs to no others is one of its own.
     """
-    found: dict[str, list[tuple[int, Attempt]]] = {}
-    for number, one in enumerate(attempts, 1):
-        found.setdefault(one.matrix or one.job or f"\0{number}", []).append((number, one))
-    return list(found.values())
+    numbered = enumerate(attempts, 1)
+    return list(
+        grouped(numbered, lambda one: one[1].matrix or one[1].job or f"\0{one[0]}").values()
+    )
 
 
 def stamp(at: float | None) -> str | None:

@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
+from operator import attrgetter
 
 import msgspec
 import numpy as np
 
+from farm.records.attempt import grouped
 from farm.results.table.columns import Floats
 from farm.twin.candidates import CHOSEN, Candidate, fewer, rarely_changed, rounded
 from farm.units import format_roughly
@@ -230,10 +232,8 @@ class Search:
 
 def _by_algorithm(fits: Iterable[Fit]) -> dict[str, list[Fit]]:
     """Return fits by algorithm, the best ones first."""
-    found: dict[str, list[Fit]] = {}
-    for one in sorted(fits, key=lambda one: one.error):
-        found.setdefault(one.candidate.algorithm, []).append(one)
-    return found
+    best_first = sorted(fits, key=attrgetter("error"))
+    return grouped(best_first, lambda one: one.candidate.algorithm)
 
 
 def explains_no_more(fit: Fit, recorded: Floats) -> bool:

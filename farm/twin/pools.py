@@ -11,7 +11,7 @@ that met as many as ever ran at once waited longer than the others.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 
@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from farm.doctor.occupancy import counts_at
-from farm.records.attempt import Attempt
+from farm.records.attempt import Attempt, grouped
 from farm.records.bundle import Bundle, Clock
 from farm.records.runners import Runner, Span, most_at_once, successions, times_between
 from farm.results.table.columns import Floats
@@ -134,13 +134,14 @@ def pools_of(bundle: Bundle) -> list[tuple[Shape, Load]]:
     hosted = [one for one in ran if one.hosted]
     # a limit of the vendor's plan is common to all labels
     shared = bool(hosted) and _meets_limit(hosted)
-    groups: dict[tuple[bool, str], list[Attempt]] = defaultdict(list)
     group_of = _joined([one for one in ran if not one.hosted])
-    for one in ran:
-        name = ("" if shared else one.platform) if one.hosted else group_of[one.platform]
-        groups[one.hosted, name].append(one)
-    clock = bundle.clock
-    found = [(shape_of(some, known, clock), load_of(some)) for some in groups.values()]
+
+    def pool_of(one: Attempt) -> tuple[bool, str]:
+        hosts = "" if shared else one.platform
+        return one.hosted, hosts if one.hosted else group_of[one.platform]
+
+    pools, clock = grouped(ran, pool_of).values(), bundle.clock
+    found = [(shape_of(some, known, clock), load_of(some)) for some in pools]
     found.sort(key=lambda one: (-float(one[1].ran.sum()), one[0].platforms))
     return found
 
@@ -175,10 +176,8 @@ def load_of(attempts: Sequence[Attempt]) -> Load:
 
 def shape_of(attempts: Sequence[Attempt], known: dict[str, Runner], clock: Clock) -> Shape:
     """Return the shape of a pool, by its attempts that ran."""
-    by_runner: dict[str, list[Attempt]] = defaultdict(list)
-    for one in sorted(attempts, key=lambda one: one.started_at or 0.0):
-        # a hosted runner's name may be given again
-        by_runner["" if one.hosted else one.runner].append(one)
+    # a hosted runner's name may be given again
+    by_runner = grouped(sorted(attempts, key=_start), lambda one: "" if one.hosted else one.runner)
     names = [name for name in by_runner if name]
     slots = _slots([known[name] for name in names])
     hosted = any(one.hosted for one in attempts)

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from farm.doctor.occupancy import counts_at
+from farm.records.attempt import grouped
 from farm.records.columns import CALENDAR
 from farm.results.table.columns import Floats
 from farm.scenario.provisioning.times_of_week import format_time_of_week
@@ -159,9 +160,7 @@ def _timetable(hours: _Hours, enough: float) -> Mapping[str, object] | None:
 
 def _by(hours: _Hours, of_day: Floats, key: Callable[[int], Hashable]) -> Floats:
     """Return the usual number of the hours that are alike, for each hour."""
-    alike: dict[Hashable, list[int]] = defaultdict(list)
-    for place in range(len(of_day)):
-        alike[key(place)].append(place)
+    alike = grouped(range(len(of_day)), key)
     usual = {name: hours.usual(np.array(places)) for name, places in alike.items()}
     return np.array([usual[key(place)] for place in range(len(of_day))])
 

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from farm.core.fields import json_name
-from farm.records.attempt import Attempt, times_of
+from farm.records.attempt import Attempt, grouped, times_of
 from farm.records.traces.bundle import further
 from farm.units import many
 
@@ -101,10 +101,8 @@ def retries_go_first(attempts: Sequence[Attempt]) -> bool:
     that.
     """
     again = {one.id for one in further(attempts)[:MOST]}
-    queues: dict[tuple[str, int], list[Attempt]] = defaultdict(list)
-    for one in attempts if again else ():
-        if one.started_at is not None:
-            queues[one.platform, one.level].append(one)
+    started = (one for one in attempts if again and one.started_at is not None)
+    queues = grouped(started, lambda one: (one.platform, one.level))
     first = comparable = 0
     for some in queues.values():
         arrived, since, start = (

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, tzinfo
+from operator import attrgetter
 
 import numpy as np
 
 from farm.core.errors import TraceError
-from farm.records.attempt import Attempt
+from farm.records.attempt import Attempt, grouped
 from farm.records.bundle import Bundle
 from farm.records.traces.bundle import without_losses
 from farm.results.table.columns import Floats
@@ -45,9 +46,7 @@ def workload_of(
     ran = [one for one in attempts if one.ran is not None and window[0] <= one.arrived_at]
     if not ran:
         raise TraceError("found no attempt that ran; allowed: at least one")
-    by_platform: dict[str, list[Attempt]] = defaultdict(list)
-    for one in ran:
-        by_platform[one.platform].append(one)
+    by_platform = grouped(ran, attrgetter("platform"))
     week = Week(window, zone)
     busiest = sorted(by_platform.items(), key=lambda one: (-len(one[1]), one[0]))
     each = max(LEAST_VALUES, min(MOST_VALUES, ALL_VALUES // len({one.kind for one in ran})))

@@ -110,7 +110,8 @@ def batches(jobs: Iterable[Job]) -> Iterator[tuple[float, tuple[Job, ...]]]:
 
 def source_prefixes(scenario: Scenario) -> list[str]:
     """Return the prefix of each source's job ids: its name, or its content."""
-    wanted = [_plain(_wanted_prefix(scenario, source)) for source in scenario.workload]
+    given = (_wanted_prefix(scenario, source) for source in scenario.workload)
+    wanted = [re.sub(r"[^A-Za-z0-9._-]", "-", prefix) for prefix in given]
     named = {source.options.name for source in scenario.workload}
     prefixes: list[str] = []
     for source, prefix in zip(scenario.workload, wanted, strict=True):
@@ -119,11 +120,6 @@ def source_prefixes(scenario: Scenario) -> list[str]:
             free, number = f"{prefix}.{number}", number + 1
         prefixes.append(free)
     return prefixes
-
-
-def _plain(text: str) -> str:
-    """Return the text with all but letters, digits, dots, dashes and underscores replaced."""
-    return re.sub(r"[^A-Za-z0-9._-]", "-", text)
 
 
 def _wanted_prefix(scenario: Scenario, source: Source) -> str:

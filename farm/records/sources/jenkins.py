@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
+from operator import attrgetter
 
 import msgspec
 
-from farm.records.attempt import Attempt, Result
+from farm.records.attempt import Attempt, Result, grouped
 from farm.records.reading import Reading, members
 
 _RESULTS: dict[str | None, Result] = {
@@ -114,11 +115,8 @@ def _attempt(name: str, value: object, reading: Reading) -> Attempt:
 def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, object]]:
     """Yield jobs with their builds, of those that started."""
     words = {"succeeded": "SUCCESS", "cancelled": "ABORTED", "open": None}
-    by_name: dict[str, list[Attempt]] = {}
-    for one in attempts:
-        if one.started_at is not None:
-            by_name.setdefault(one.kind, []).append(one)
-    for name, some in by_name.items():
+    started = (one for one in attempts if one.started_at is not None)
+    for name, some in grouped(started, attrgetter("kind")).items():
         builds = [
             {
                 "number": number,

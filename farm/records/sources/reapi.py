@@ -58,11 +58,9 @@ class _Completed(msgspec.Struct, rename="camel"):
 
 def knows(value: dict[str, object]) -> bool:
     """Return whether this is a completed action, or what a client has of one."""
-    return "historicalExecuteResponse" in value or _is_result(value.get("result", value))
-
-
-def _is_result(value: object) -> bool:
-    return isinstance(value, dict) and "executionMetadata" in value
+    result = value.get("result", value)
+    is_result = isinstance(result, dict) and "executionMetadata" in result
+    return is_result or "historicalExecuteResponse" in value
 
 
 def read(reading: Reading) -> Iterator[Attempt]:
