@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable
 from datetime import UTC
 from pathlib import Path
 
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from farm.doctor.figures import PlatformFigures, examine
 from farm.doctor.survival import wait_quantile
@@ -114,13 +114,6 @@ def test_jobs_that_gave_up_are_load_and_not_fine():
     assert "were cancelled before they started" in one.text
 
 
-def test_runners_that_stand_idle_are_not_short():
-    """Half an hour of turnaround to ten minutes of work: more servers would stand idle, too."""
-    [one] = judged(played(servers=30, gap=1800.0))
-    assert one.kind == "not capacity"
-    assert "30m passed between two jobs of a runner" in one.text
-
-
 def test_what_passes_between_two_jobs_is_load():
     """Ten slots' work on twelve, and a quarter more of each slot's time for what lies between."""
     attempts = played(servers=12, gap=150.0)
@@ -133,7 +126,7 @@ def test_what_passes_between_two_jobs_is_load():
 def in_whole_seconds(attempts: Iterable[Attempt], hosted: bool) -> list[Attempt]:
     """Return them as GitHub tells them: an end may be said a second after the next one's start."""
     return [
-        msgspec.structs.replace(
+        replace(
             one, started_at=one.started_at and one.started_at // 1, hosted=hosted,
             finished_at=one.finished_at and one.finished_at // 1 + n % 2,
             runner=f"GitHub Actions {n}" if hosted else one.runner,
@@ -150,30 +143,6 @@ def test_clocks_of_whole_seconds_hide_no_limit(hosted: bool):
     assert (one.busy_at_once, one.turnaround.p50) == (5, 0.0)
     assert one.utilization == pytest.approx(600 / 110 / 5, rel=0.1)
     assert [one.kind for one in judged(attempts)] == ["short of servers"]
-
-
-def test_as_many_as_ever_while_others_stand_idle_is_a_cap():
-    """Eight of sixteen runners at once, each in its turn."""
-    turns = [
-        msgspec.structs.replace(one, runner=f"r-{n % 16}")
-        for n, one in enumerate(sorted(played(servers=8), key=lambda one: one.started_at or 0))
-    ]
-    [one] = judged(turns)
-    assert one.kind == "not capacity"
-    assert "while about 8 jobs ran, as many as ever" in one.text
-
-
-def test_jobs_that_come_together_are_bursts():
-    """A nightly build of two hundred jobs, on a farm that is idle by day."""
-    burst = played(servers=20, comes=lambda n, _: 86_400.0 if n % 200 == 0 and n else 0.1)
-    [one] = judged(burst)
-    assert one.kind == "bursts"
-
-
-def test_a_farm_with_room_is_fine():
-    """Whatever its utilization was at noon."""
-    [one] = judged(played(servers=17))
-    assert one.kind == "fine"
 
 
 def test_retries_that_cost_a_farm_are_told():
@@ -200,27 +169,43 @@ def test_a_stall_is_not_a_queue():
 
 
 @pytest.mark.parametrize(
-    ("attempts", "told"),
+    ("attempts", "kind", "told"),
     [
-        (played(jobs=3), "3 jobs with a known wait: too few"),
-        (played(servers=600, jobs=50), "every wait is zero: either there always was room"),
+        # half an hour of turnaround to ten minutes of work: more servers would stand idle, too
+        (
+            played(servers=30, gap=1800.0),
+            "not capacity",
+            "30m passed between two jobs of a runner",
+        ),
+        # eight of sixteen runners at once, each in its turn: a cap
+        (
+            [replace(one, runner=f"r-{n % 16}") for n, one in enumerate(
+                sorted(played(servers=8), key=lambda one: one.started_at or 0))],
+            "not capacity", "while about 8 jobs ran, as many as ever",
+        ),
+        # a nightly build of two hundred jobs, on a farm that is idle by day
+        (
+            played(servers=20, comes=lambda n, _: 86_400.0 if n % 200 == 0 and n else 0.1),
+            "bursts", "",
+        ),
+        # whatever its utilization was at noon
+        (played(servers=17), "fine", ""),
+        # no verdict is better than a wrong one
+        (played(jobs=3), "cannot tell", "3 jobs with a known wait: too few"),
+        (played(servers=600, jobs=50), "cannot tell", "every wait is zero: either there always"),
+        # no servers can be counted; how many would do, can
+        (
+            [replace(one, runner="") for one in played(servers=8)],
+            "cannot tell", "slots would keep p95 within 5m",
+        ),
     ],
-)
-def test_what_the_records_cannot_carry_is_said(attempts: list[Attempt], told: str):
-    """No verdict is better than a wrong one."""
+    ids=["idle", "cap", "bursts", "fine", "too few", "no waits", "no names"],
+)  # fmt: skip
+def test_the_verdict_on_a_known_farm(attempts: list[Attempt], kind: str, told: str):
+    """Its kind, with the evidence."""
     [one] = judged(attempts)
-    assert one.kind == "cannot tell"
-    assert one.text.startswith(told)
-
-
-def test_runners_without_names_leave_only_the_load():
-    """No servers can be counted; how many would do, can."""
-    attempts = played(servers=8)
-    for one in attempts:
-        one.runner = ""
-    [one] = judged(attempts)
-    assert one.kind == "cannot tell"
-    assert "slots would keep p95 within 5m" in one.text
+    assert one.kind == kind
+    assert told in one.text
 
 
 def test_the_product_limit_by_hand():

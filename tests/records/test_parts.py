@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
@@ -75,21 +78,6 @@ def test_a_part_says_whose_runners_are_shared():
     assert found.manifest.left_out["of another kind"] == 8
     assert list(found.manifest.noted.values())[-1] == 8
     assert len(sliced(HOURLY, where={"team": {"web"}}).attempts) == 48
-
-
-@pytest.mark.parametrize(
-    ("keys", "message"),
-    [
-        ({"where": {"user": {"anne"}}}, "--where: user: found 'anne'; did you mean ann? allowed"),
-        ({"where": {"owner": {"x"}}}, "--where: found 'owner'; allowed: platform, kind, user,"),
-        ({"begin": MONDAY + 9, "end": MONDAY}, "--to: found -9s after --from; allowed: a later"),
-        ({"begin": MONDAY + 99 * HOUR}, "found no attempt that is left: 48 before the window"),
-    ],
-)
-def test_a_part_that_cannot_be(keys, message):
-    """One sentence."""
-    with pytest.raises(FarmError, match=message.replace("?", r"\?")):
-        sliced(HOURLY, **keys)
 
 
 def test_instants_are_of_the_clock_or_since_the_begin():
@@ -179,20 +167,6 @@ def test_what_was_released_together_stays_together():
             one.matrix = ""
 
 
-@pytest.mark.parametrize(
-    ("keys", "message"),
-    [
-        ({}, "found no factor but 1"),
-        ({"arrivals": 0.0}, "--arrivals: found 0; allowed: 0.001 to 1000"),
-        ({"service_times": float("nan")}, "--service-times: found nan"),
-    ],
-)
-def test_a_factor_that_cannot_be(keys, message):
-    """One sentence."""
-    with pytest.raises(InputError, match=message):
-        scaled(HOURLY, **keys)
-
-
 def test_records_of_one_farm_overlap():
     """What is in both counts once, as the later one has it; runners are the same."""
     early = bundle_of(HOURLY.attempts[:30])
@@ -226,7 +200,29 @@ def test_different_farms_stay_apart(other: Bundle, keys: dict[str, bool]):
         assert found.manifest.history == ["merged: a, a, names apart", "a: moved by -4d3h"]
 
 
-def test_one_bundle_is_not_several():
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (
+            partial(sliced, where={"user": {"anne"}}),
+            "--where: user: found 'anne'; did you mean ann",
+        ),
+        (
+            partial(sliced, where={"owner": {"x"}}),
+            "--where: found 'owner'; allowed: platform,",
+        ),
+        (partial(sliced, begin=MONDAY + 9, end=MONDAY), "--to: found -9s after --from; allowed: a"),
+        (
+            partial(sliced, begin=MONDAY + 99 * HOUR),
+            "no attempt that is left: 48 before the",
+        ),
+        (scaled, "found no factor but 1"),
+        (partial(scaled, arrivals=0.0), "--arrivals: found 0; allowed: 0.001 to 1000"),
+        (partial(scaled, service_times=math.nan), "--service-times: found nan"),
+        (lambda bundle: merged([bundle], ["a"]), "merge: found 1 bundle; allowed: two or more"),
+    ],
+)
+def test_what_cannot_be_made_of_a_bundle(made: Callable[[Bundle], Bundle], message: str):
     """One sentence."""
-    with pytest.raises(InputError, match="merge: found 1 bundle; allowed: two or more"):
-        merged([HOURLY], ["a"])
+    with pytest.raises(FarmError, match=re.escape(message)):
+        made(HOURLY)

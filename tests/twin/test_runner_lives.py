@@ -18,17 +18,12 @@ from tests.twin.test_twin import (
     INSTANTS,
     is_as_checked,
     only,
+    pool_of,
     recorded,
     waits_as_recorded,
 )
 
 SIZED = {"boot_time": "80s", "idle_timeout": "10m"}
-
-
-def pool_of(path):
-    """Return the only pool of a table, and its jobs."""
-    [found] = pools_of(load_records([path], "csv", COLUMNS))
-    return found
 
 
 def dated(path):

@@ -21,7 +21,7 @@ from farm.records.runners import most_at_once
 from farm.records.sources import export_attempts
 from farm.twin.candidates import NO_LIMIT, candidates_of
 from farm.twin.flags import OVERTAKEN, flags_of, overtaking
-from farm.twin.pools import pools_of
+from farm.twin.pools import Load, Shape, pools_of
 from farm.twin.scenario_text import ONE_POOL
 from farm.twin.timetable import changes_of_number
 
@@ -62,6 +62,12 @@ def recorded(
 def twin(path: Path) -> Twin:
     """Return the twin of a table's records."""
     return twin_of(load_records([path], "csv", COLUMNS), "records")
+
+
+def pool_of(path: Path) -> tuple[Shape, Load]:
+    """Return the only pool of a table, and its jobs."""
+    [found] = pools_of(load_records([path], "csv", COLUMNS))
+    return found
 
 
 def only(found: Twin) -> PoolTwin:
@@ -138,7 +144,7 @@ def test_runners_that_came_one_by_one_were_not_always_there(tmp_path):
     growing = {"algorithm": "target-wait", "min": 2, "max": 12, "objective": "15m"}
     pool = {"boot_time": "1m", "idle_timeout": "3h", "provisioner": growing}
     path = recorded(tmp_path, pool, {"poisson": {"rate": "150/h"}, "count": 600})
-    [(shape, _)] = pools_of(load_records([path], "csv", COLUMNS))
+    shape, _ = pool_of(path)
     assert shape.ever == shape.runners == 12
     assert not shape.is_fixed
     assert {"fixed", "target-wait"} <= {one.algorithm for one in candidates_of(shape)}
@@ -149,7 +155,7 @@ def test_runners_that_are_kept_are_stopped_and_replaced_too(tmp_path):
     sizing = {"algorithm": "taskcluster", "min": 1, "max": 6}
     pool = {"boot_time": "171s", "idle_timeout": "60s", "provisioner": sizing}
     path = recorded(tmp_path, pool, {"poisson": {"rate": "20/h"}, "count": 200})
-    [(shape, _)] = pools_of(load_records([path], "csv", COLUMNS))
+    shape, _ = pool_of(path)
     assert {0, 1} <= {one.options["min"] for one in candidates_of(shape) if "min" in one.options}
 
 
@@ -464,7 +470,7 @@ def test_plain_farms_are_not_flagged(tmp_path, pool, scheduling):
     if "algorithm" in scheduling:
         pool, scheduling = {**pool, "provisioner": scheduling}, {}
     path = recorded(tmp_path, pool, **scheduling)
-    [(shape, load)] = pools_of(load_records([path], "csv", COLUMNS))
+    shape, load = pool_of(path)
     assert list(flags_of(shape, load)) == []
     # what overtakes has an order that is found, and is not called hidden
     assert (overtaking(load, shape) >= OVERTAKEN) == bool(scheduling)

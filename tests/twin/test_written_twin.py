@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -27,12 +28,17 @@ from tests.twin.test_twin import (
 )
 
 
+def told(farm: Callable[..., Said], jobs: list[dict[str, Any]], *words: str) -> Said:
+    """Return what ``farm twin`` says of a table of jobs."""
+    path = table(Path("log.csv"), jobs)
+    columns = [text for name in jobs[0] for text in ("--column", f"{name}={name}")]
+    return farm("twin", path, "-o", "mine.yaml", *columns, *words)
+
+
 def test_the_scenario_waits_as_the_records_do(tmp_path, farm: Callable[..., Said]):
     """The file that is written, played as it stands, has the recorded mean wait."""
     jobs = ran(6)
-    table(tmp_path / "log.csv", jobs)
-    columns = [text for name in jobs[0] for text in ("--column", f"{name}={name}")]
-    said = farm("twin", tmp_path / "log.csv", "-o", tmp_path / "mine.yaml", *columns)
+    said = told(farm, jobs)
     assert said.code == 0
     assert said.out.startswith("this farm waits as yours did: mean ")
     assert (tmp_path / "mine.records" / "manifest.json").is_file()
@@ -80,8 +86,8 @@ def test_what_was_checked_is_what_is_written(tmp_path):
     records = load_records([tmp_path / "truth" / "jobs.csv"], "csv", COLUMNS)
     hidden: dict[str, dict[str, Any]] = {"a": {"platform": ""}, "b": {}, "c": {"eligible_at": None}}
     attempts = [msgspec.structs.replace(one, **hidden[one.platform[0]]) for one in records.attempts]
-    told = msgspec.structs.replace(records, attempts=attempts)
-    made = write_twin(told, None, tmp_path / "mine.yaml")
+    known = msgspec.structs.replace(records, attempts=attempts)
+    made = write_twin(known, None, tmp_path / "mine.yaml")
     assert sorted(one.platforms[0] for one in made.pools) == ["", "b/virtual"]
     assert "unjudged: since when these 250 jobs waited is not in the records" in made.remarks[-1]
     is_as_checked(tmp_path / "mine.yaml", made)
@@ -104,10 +110,7 @@ def test_a_search_is_bounded(tmp_path, monkeypatch, farm: Callable[..., Said]):
 
 def test_nothing_is_written_of_a_farm_that_is_not_believable(tmp_path, farm: Callable[..., Said]):
     """Exit 1, the reason in words, and no scenario that would answer falsely."""
-    jobs = ran(14, cap=1)
-    table(tmp_path / "log.csv", jobs)
-    columns = [text for name in jobs[0] for text in ("--column", f"{name}={name}")]
-    said = farm("twin", tmp_path / "log.csv", "-o", tmp_path / "mine.yaml", *columns)
+    said = told(farm, ran(14, cap=1))
     assert said.code == 1
     assert said.out.startswith("no simulated farm that waits as yours did was found\n")
     assert "not believable" in said.out
@@ -120,10 +123,7 @@ def test_nothing_is_written_of_a_farm_that_is_not_believable(tmp_path, farm: Cal
 )
 def test_records_that_carry_no_twin_are_refused(tmp_path, farm, servers, jobs, words):
     """Too few of them, or without any wait: one message, exit 2, and nothing is written."""
-    found = ran(servers)[:jobs]
-    table(tmp_path / "log.csv", found)
-    columns = [text for name in found[0] for text in ("--column", f"{name}={name}")]
-    said = farm("twin", tmp_path / "log.csv", "-o", tmp_path / "mine.yaml", *columns, "--quiet")
+    said = told(farm, ran(servers)[:jobs], "--quiet")
     assert (said.code, said.out) == (2, "")
     assert words in said.err
     assert [one.name for one in tmp_path.iterdir()] == ["log.csv"]
