@@ -11,12 +11,12 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import farm
-from farm.app.twin import PoolTwin, twin_of
+from farm.app.twin import PoolTwin, Twin, twin_of
 from farm.records.importing import load_records
 from farm.records.sources import export_attempts
 from farm.units import parse_time
@@ -185,15 +185,21 @@ def _short(value: Any) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-def twins(one: Drawn, folder: Path) -> Iterator[tuple[dict[str, Any], PoolTwin | None]]:
-    """Run a farm, export its log, and yield each pool with the twin made of that alone."""
-    name = one.scenario["name"]
-    farm.simulate(one.scenario, out=folder / name)
-    attempts = load_records([folder / name / "jobs.csv"], "csv", COLUMNS).attempts
-    log = folder / f"{name}.json"
+def blind(one: Drawn, folder: Path, play: Callable[..., object] = farm.simulate) -> Twin:
+    """Run a farm, export its log in a source's format, and return the twin of that alone."""
+    out = folder / one.scenario["name"]
+    play(one.scenario, out=out)
+    attempts = load_records([out / "jobs.csv"], "csv", COLUMNS).attempts
+    log = out.with_suffix(".json")
     export_attempts(one.format, attempts, log)
+    return twin_of(load_records([log]), "records")
+
+
+def twins(one: Drawn, folder: Path) -> Iterator[tuple[dict[str, Any], PoolTwin | None]]:
+    """Yield each pool of a farm, which is written beside its log, with its twin."""
+    made = blind(one, folder)
+    name = one.scenario["name"]
     (folder / f"{name}.scenario.json").write_text(json.dumps(one.scenario, indent=1))
-    made = twin_of(load_records([log]), "records")
     for pool in one.scenario["pools"]:
         wanted = pool["platform"]["processor"]
         yield pool, next((p for p in made.pools if any(wanted in n for n in p.platforms)), None)
@@ -211,16 +217,14 @@ def misses(one: Drawn, pool: dict[str, Any], found: PoolTwin) -> Iterator[Miss]:
     if saturated and document.get("builders", own.get("max", own.get("capacity"))) != most:
         yield Miss("runners", most, document.get("builders", own.get("max")))
     between = float(pool.get("pickup_time", 0) + pool.get("inter_job_time", 0))
-    if found.shape.turnarounds and not found.shape.ephemeral:
-        is_near = abs(found.shape.turnaround - between) <= max(1.0, 0.1 * between)
-        if not is_near:
-            yield Miss("turnaround", between, found.shape.turnaround)
+    off = abs(found.shape.turnaround - between) > max(1.0, 0.1 * between)
+    if off and found.shape.turnarounds and not found.shape.ephemeral:
+        yield Miss("turnaround", between, found.shape.turnaround)
     algorithm = sizing.get("algorithm", "fixed")
     if found.algorithm != algorithm:
         yield Miss("algorithm", algorithm, found.algorithm)
     else:
         yield from _option_misses(pool, document)
-    order = one.scenario["scheduling"]
     wanted, order = map(_order, (one.scenario["scheduling"], found.scheduling))
     if saturated and wanted != order:
         yield Miss("order", wanted, order)

@@ -20,10 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import farm
-from benchmarks.drawn_farms import COLUMNS, drawn, misses, twins
-from farm.app.twin import PoolTwin, twin_of
-from farm.records.importing import load_records
-from farm.records.sources import export_attempts
+from benchmarks.drawn_farms import Drawn, blind, drawn, misses, twins
+from farm.app.twin import PoolTwin
 
 SPEED = 300
 FORMATS = ("gitlab", "buildkite", "github")
@@ -88,18 +86,6 @@ def scenario(name: str, load: int, hours: int) -> dict[str, Any]:
     }
 
 
-def blind(name: str, load: int, folder: Path, hours: int, *, simulated: bool) -> PoolTwin:
-    """Run a farm, export its log in a source's format, and make the twin of that alone."""
-    document, out = scenario(name, load, hours), folder / f"{name}-{load}"
-    play: Any = farm.simulate if simulated else farm.run
-    play(document, out=out)
-    attempts = load_records([out / "jobs.csv"], "csv", COLUMNS).attempts
-    log = folder / f"{name}-{load}.json"
-    export_attempts(FORMATS[load % len(FORMATS)], attempts, log)
-    [pool] = twin_of(load_records([log]), "records").pools
-    return pool
-
-
 def row(one: PoolTwin) -> Iterator[str]:
     """Yield the cells of what was found."""
     found = one.check
@@ -132,10 +118,11 @@ def blind_rows(options: argparse.Namespace, folder: Path) -> Iterator[list[str]]
     for name in (options.only or ";".join(FARMS)).split(";"):
         for load in range(options.runs):
             began = time.process_time()
-            hours = options.hours * LONG.get(name, 1)
-            one = blind(name, load, folder, hours, simulated=options.simulated)
+            document = scenario(name, load, options.hours * LONG.get(name, 1))
+            log = Drawn(document, FORMATS[load % len(FORMATS)])
+            [one] = blind(log, folder, farm.simulate if options.simulated else farm.run).pools
             took = f"{one.played}, {time.process_time() - began:.0f}"
-            yield [f"{name}, load {load}", FORMATS[load % len(FORMATS)], *row(one), took]
+            yield [f"{name}, load {load}", log.format, *row(one), took]
 
 
 def drawn_rows(options: argparse.Namespace, folder: Path) -> Iterator[list[str]]:
