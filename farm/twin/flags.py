@@ -24,6 +24,7 @@ from farm.doctor.occupancy import counts_at
 from farm.records.attempt import Attempt
 from farm.results.table.columns import Floats
 from farm.twin.pools import Load, Shape
+from farm.twin.runner_lives import CLOCKS
 from farm.units import format_roughly
 
 Kind = Literal[
@@ -48,8 +49,6 @@ APART = 0.6
 OVERTAKEN = 0.05
 """Share of starts that overtook an older job, from which the order is not that of arrival."""
 MOST_VALUES = 200
-CLOCKS = 2.0
-"""Seconds by which records may be out of order without meaning it."""
 LEAST_WAIT = 30.0
 """Mean wait below which nothing is looked for, seconds."""
 

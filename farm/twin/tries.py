@@ -11,11 +11,10 @@ import numpy as np
 from farm.core.fields import json_name
 from farm.records.attempt import Attempt, grouped, times_of
 from farm.records.traces.bundle import further
+from farm.twin.runner_lives import CLOCKS
 from farm.units import many
 
 HOUR = 3600.0
-CLOCKS = 2.0
-"""Seconds by which records may be out of order without meaning it."""
 FIRST, ENOUGH, MOST = 0.9, 3, 500
 """Share of the further attempts that overtook older jobs, from which these get their old places
 back, of how many of them at least, and how many are looked at."""
