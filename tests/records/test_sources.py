@@ -129,11 +129,16 @@ def job(**changed: Any) -> dict[str, Any]:
     } | changed  # fmt: skip
 
 
+def imported(folder: Path, text: str, source: str | None = None, **keys: Any) -> Bundle:
+    """Return what a file with this text tells."""
+    path = folder / "jobs"
+    path.write_text(text)
+    return import_files([path], source, **keys)
+
+
 def github(tmp_path: Path, *values: Any) -> Bundle:
     """Return what these objects tell, as GitHub's."""
-    path = tmp_path / "jobs.json"
-    path.write_text("\n".join(json.dumps(value) for value in values))
-    return read("github", path)
+    return imported(tmp_path, "\n".join(map(json.dumps, values)), "github", zone=UTC)
 
 
 def test_runs_say_who_caused_their_jobs_wherever_they_stand(tmp_path: Path):
@@ -220,10 +225,8 @@ def test_a_webhook_s_deliveries_are_one_job(tmp_path: Path):
 )
 def test_wrong_input_is_one_message_with_its_record(text: str, told: str, tmp_path: Path):
     """Nothing is guessed."""
-    path = tmp_path / "jobs.json"
-    path.write_text(text)
     with pytest.raises(TraceError, match=told.replace("[", r"\[")):
-        import_files([path], "github")
+        imported(tmp_path, text, "github")
 
 
 def test_slurm_s_times_need_a_zone():
@@ -241,10 +244,8 @@ def test_slurm_s_json_is_the_same(tmp_path: Path):
         "time": {"submission": 1793610000, "eligible": 1793611800, "start": 1793611860,
                  "end": 1793615460},
     }  # fmt: skip
-    path = tmp_path / "jobs.json"
-    path.write_text(json.dumps({"jobs": [one]}))
     found = next(one for one in read("slurm").attempts if one.id.startswith("500"))
-    assert import_files([path]).attempts == [found]
+    assert imported(tmp_path, json.dumps({"jobs": [one]})).attempts == [found]
 
 
 def test_lists_of_nodes_are_expanded():
@@ -266,9 +267,7 @@ def test_gitlab_s_webhooks_are_its_jobs(tmp_path: Path):
             ("running", "2026-11-02 09:00:10 UTC", None),
         )
     ]  # fmt: skip
-    path = tmp_path / "hooks.jsonl"
-    path.write_text("\n".join(map(json.dumps, told)))
-    [one] = import_files([path]).attempts
+    [one] = imported(tmp_path, "\n".join(map(json.dumps, told))).attempts
     assert (one.waited, one.ran, one.result) == (10.5, 230.0, "succeeded")
     assert one.platform == "docker,linux"
 
@@ -283,15 +282,9 @@ COLUMNS = {"id": "id", "submitted": "wanted", "started": "began", "finished": "o
 
 def test_any_table_can_be_read_by_its_columns(tmp_path: Path):
     """A job that never started is a wait that was broken off."""
-    (tmp_path / "t.csv").write_text(CSV)
-    (tmp_path / "t.jsonl").write_text(
-        "\n".join(
-            json.dumps(dict(zip(CSV.splitlines()[0].split(";"), line.split(";"), strict=True)))
-            for line in CSV.splitlines()[1:]
-        )
-    )
-    table, lines = (import_files([tmp_path / f"t.{kind}"], fields=COLUMNS)
-                    for kind in ("csv", "jsonl"))  # fmt: skip
+    header, *rows = (line.split(";") for line in CSV.splitlines())
+    objects = "\n".join(json.dumps(dict(zip(header, row, strict=True))) for row in rows)
+    table, lines = (imported(tmp_path, text, fields=COLUMNS) for text in (CSV, objects))
     assert waits(table) == {"a": (60.0, "succeeded", 1), "b": (600.0, "cancelled", 1)}
     assert table.attempts == lines.attempts
     assert table.attempts[0].attributes == {"team": "ana"}
@@ -301,8 +294,7 @@ def test_two_jobs_of_a_matrix_that_ran_side_by_side_are_no_copies(tmp_path: Path
     """Builders that take a second attempt and another job at once, for as long."""
     rows = ["a,1,0,0,50,r1", "a,2,0,100,400,r1", "b,1,0,100,400,r2", "b,2,0,100,400,r2"]
     lines = ["job,attempt,submitted,started,finished,runner,matrix,kind"]
-    (tmp_path / "t.csv").write_text("\n".join([*lines, *(f"{row},m,unit" for row in rows)]))
-    bundle = import_files([tmp_path / "t.csv"])
+    bundle = imported(tmp_path, "\n".join([*lines, *(f"{row},m,unit" for row in rows)]))
     assert sorted((one.job, one.attempt) for one in bundle.attempts) == [
         ("a", 1), ("a", 2), ("b", 1),
     ]  # fmt: skip
@@ -319,10 +311,8 @@ def test_two_jobs_of_a_matrix_that_ran_side_by_side_are_no_copies(tmp_path: Path
 )
 def test_a_wrong_column_is_one_message(fields: dict[str, str], told: str, tmp_path: Path):
     """With the nearest name."""
-    path = tmp_path / "t.csv"
-    path.write_text(CSV)
     with pytest.raises(TraceError, match=told):
-        import_files([path], fields=fields)
+        imported(tmp_path, CSV, fields=fields)
 
 
 @pytest.mark.parametrize("header", ["came,duration", "came,Run Time (s)", "came,elapsed"])
@@ -426,12 +416,10 @@ a,2026-11-02T09:00:00Z,30,90000,1.5,0.025,90,90000,2
 )  # fmt: skip
 def test_units_are_those_of_the_columns_name_or_the_mapping(fields: dict[str, str], tmp_path: Path):
     """As a bundle and as a trace; with no mapping the first name of a time counts."""
-    path = tmp_path / "t.csv"
-    path.write_text(TIMED)
-    [one] = import_files([path], fields=fields).attempts
+    [one] = imported(tmp_path, TIMED, fields=fields).attempts
     assert (one.waited, one.ran) == (30.0, pytest.approx(90.0))
     if fields:
-        records = foreign_table.read(path, fields)
+        records = foreign_table.read(tmp_path / "jobs", fields)
         assert records.service.tolist() == [pytest.approx(90.0)]
         assert records.happened is not None
 

@@ -41,6 +41,11 @@ def test_poisson_gaps_are_exponential() -> None:
         ({"every": "10s", "start": "5s", "horizon": 25.0}, [5.0, 15.0]),
         ({"every": 0, "count": 3, "start": 2}, [2.0, 2.0, 2.0]),
         ({"every": 0.1, "duration": 0.35}, [0.0, 0.1, 0.2, pytest.approx(0.3)]),
+        # twice the rate: half the interval; none in an hour with factor 0
+        (
+            {"every": "30m", "duration": "3h", "daily_cycle": [1, 0, 2, *[1] * 21]},
+            pytest.approx([0.0, 1800.0, 3600.0, 8100.0, 9000.0, 9900.0]),
+        ),
     ],
 )
 def test_fixed_intervals(keys: dict[str, Any], times: list[float]) -> None:
@@ -74,12 +79,6 @@ def test_a_flat_cycle_changes_nothing() -> None:
     plain = made(poisson={"rate": "30/m"}, count=5000)
     cycled = made(poisson={"rate": "30/m"}, count=5000, daily_cycle=[1] * 24)
     assert cycled == pytest.approx(plain, rel=1e-9)
-
-
-def test_a_cycle_with_fixed_intervals() -> None:
-    """Twice the rate: half the interval; none in an hour with factor 0."""
-    times = made(every="30m", duration="3h", daily_cycle=[1, 0, 2, *[1] * 21])
-    assert times == pytest.approx([0.0, 1800.0, 3600.0, 8100.0, 9000.0, 9900.0])
 
 
 @given(

@@ -52,7 +52,7 @@ def test_the_first_draws_of_a_stream_are_fixed() -> None:
         ({"memory_heavy": {"threshold": 10}}, {"memory_heavy"}),
         ({"declared": {"factor": {"uniform": {"min": 1, "max": 2}}}}, {"declared_time"}),
         ({"work_size": {"per_second": 10}}, {"size"}),
-        ({"mode": "stress", "threads": 4}, {"mode", "threads"}),
+        ({"mode": {"timed": 3, "stress": 1}, "threads": [1, 4]}, {"mode", "threads"}),
         ({"platform": [{"processor": "amd64"}, {}]}, {"platform", "id"}),
         ({"service_time": {"uniform": {"min": 1, "max": 2}}}, {"service_time", "declared_time"}),
         ({"poisson": {"rate": 2}}, {"arrived_at"}),
@@ -227,15 +227,3 @@ def test_weights_of_platforms_and_sizes(scenario_of: ScenarioOf) -> None:
     assert counts[Platform("amd64")] == pytest.approx(1500, rel=0.05)
     source = {"matrices": {"every": 1, "count": 1000, "size": {"2": 1, "4": 1}, "service_time": 1}}
     assert len(list(build_jobs(scenario_of(source)))) == pytest.approx(3000, rel=0.05)
-
-
-def test_modes_and_threads_are_drawn_by_weight(scenario_of: ScenarioOf) -> None:
-    """Part of a source may burn, with different numbers of threads; the rest stays as it was."""
-    plain = list(build_jobs(scenario_of(arrivals())))
-    mixed = arrivals(mode={"timed": 3, "stress": 1}, threads=[1, 4])
-    jobs = list(build_jobs(scenario_of(mixed)))
-    modes = Counter(job.mode for job in jobs)
-    assert set(modes) == {"timed", "stress"}
-    assert 400 < modes["stress"] < 600
-    assert {job.threads for job in jobs} == {1, 4}
-    assert [job.service_time for job in jobs] == [job.service_time for job in plain]
