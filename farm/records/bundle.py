@@ -190,7 +190,7 @@ def bundle_of(
         zone=str(zone),
         resolution_time=resolution,
         kept=len(attempts),
-        left_out=dict(reading.left_out),
+        left_out=dict(+reading.left_out),
         noted=dict(reading.noted),
     )
     return Bundle(manifest, attempts)

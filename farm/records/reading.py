@@ -212,7 +212,9 @@ class Reading:
         one.runner, one.platform = same(one.runner, one.runner), same(one.platform, one.platform)
         one.kind, one.user = same(one.kind, one.kind), same(one.user, one.user)
         one.matrix = same(one.matrix, one.matrix)
-        found = {name: text for name, text in one.attributes.items() if text}
+        found = one.attributes
+        if "" in found.values():
+            found = {name: text for name, text in found.items() if text}
         one.attributes = self._attributes.setdefault(tuple(found.items()), found)
         return one
 

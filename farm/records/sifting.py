@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable
 
 from farm.core.errors import TraceError
@@ -41,8 +41,7 @@ def _without_epoch(attempts: list[Attempt], reading: Reading) -> list[Attempt]:
     if max((one.submitted_at for one in attempts), default=0.0) < CALENDAR:
         return attempts
     kept = [one for one in attempts if one.submitted_at >= CALENDAR]
-    if len(kept) < len(attempts):
-        reading.left_out["with a time of 1970, among later ones"] += len(attempts) - len(kept)
+    reading.left_out["with a time of 1970, among later ones"] += len(attempts) - len(kept)
     return kept
 
 
@@ -66,9 +65,8 @@ def _without_strays(attempts: list[Attempt], reading: Reading) -> list[Attempt]:
     largest = max(map(len, groups), default=0)
     most = max(1, FEW_AFAR * len(attempts))
     kept = [one for some in groups if len(some) > most or len(some) == largest for one in some]
-    if len(kept) < len(attempts):
-        why = "of another year than all others: a clock jumped"
-        reading.left_out[why] += len(attempts) - len(kept)
+    why = "of another year than all others: a clock jumped"
+    reading.left_out[why] += len(attempts) - len(kept)
     return kept
 
 
@@ -152,7 +150,7 @@ def _without_forgotten(
 
 def _number(attempts: list[Attempt]) -> None:
     """Number the attempts of each job, where the source does not."""
-    counts: dict[str, int] = defaultdict(int)
+    counts: Counter[str] = Counter()
     for one in attempts:
         if one.attempt == 0:
             counts[one.job or one.id] += 1

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from functools import partial
 from itertools import chain, islice
 from typing import TextIO
 
@@ -41,12 +40,13 @@ _DERIVED = {"waiting_time_s", "service_time_s", "response_time_s", "stretch", "d
 def read_csv(reading: Reading, fields: Mapping[str, str]) -> Iterator[Attempt]:
     """Yield the rows of tables as attempts; ``fields``: their columns, by our names."""
     for text in reading.texts():
-        yield from _attempts(_rows(text, fields, reading), fields, reading)
+        rows = _given(_rows(text, fields, reading), fields, reading)
+        yield from reading.attempts(rows, _attempt)
 
 
 def read_jsonl(reading: Reading, fields: Mapping[str, str]) -> Iterator[Attempt]:
     """Yield objects as attempts; ``fields``: their members, by our names (``a.b``: b of a)."""
-    yield from _attempts(_members(reading), fields, reading)
+    yield from reading.attempts(_given(_members(reading), fields, reading), _attempt)
 
 
 def _members(reading: Reading) -> Iterator[dict[str, str]]:
@@ -92,9 +92,10 @@ def _text(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def _attempts(
+def _given(
     rows: Iterable[dict[str, str]], fields: Mapping[str, str], reading: Reading
-) -> Iterator[Attempt]:
+) -> Iterator[tuple[dict[str, str], dict[str, str]]]:
+    """Yield the values of each row by our names, and the units of the times."""
     places: dict[str, str] = {}
     units: dict[str, str] = {}
     names: Collection[str] = ()
@@ -102,8 +103,7 @@ def _attempts(
         if row.keys() != names:
             places, units = _places(row, fields, reading)
             names = row.keys()
-        given = {ours: row.get(theirs, "").strip() for theirs, ours in places.items()}
-        yield from reading.attempts([given], partial(_attempt, units))
+        yield {ours: row.get(theirs, "").strip() for theirs, ours in places.items()}, units
 
 
 def _places(
@@ -121,11 +121,8 @@ def _places(
     if not fields:
         lower = ((theirs, ours.lower()) for theirs, ours in found.items())
         found = {theirs: OTHER_NAMES.get(name, name) for theirs, name in lower}
-    needed = [name for name in ("submitted", "started") if name not in found.values()]
-    if "submitted" in needed and "eligible" in found.values():
-        needed.remove("submitted")
-    if "started" in needed and "wait" in found.values():
-        needed.remove("started")
+    instead = {"submitted": "eligible", "started": "wait"}
+    needed = [name for name in instead if {name, instead[name]}.isdisjoint(found.values())]
     if needed:
         reading.refuse(
             f"found no column for {' and '.join(needed)}; allowed: --column {needed[0]}=NAME"
@@ -134,7 +131,8 @@ def _places(
     return found, units
 
 
-def _attempt(units: dict[str, str], given: dict[str, str], reading: Reading) -> Attempt:
+def _attempt(row: tuple[dict[str, str], dict[str, str]], reading: Reading) -> Attempt:
+    given, units = row
     at = {name: reading.moment(given.get(name, ""), name, units.get(name, "")) for name in INSTANTS}
     eligible_at = at["eligible"] if "eligible" in given else at["submitted"]
     submitted_at = at["submitted"] if at["submitted"] is not None else eligible_at

@@ -76,7 +76,7 @@ def records_of(ran: list[Attempt], left_out: dict[str, int]) -> Records:
         happened.ran,
         [one.id for one in ran],
         _details(ran),
-        left_out={why: count for why, count in left_out.items() if count},
+        left_out=left_out,
         happened=happened,
     )
 

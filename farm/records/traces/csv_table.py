@@ -105,16 +105,13 @@ def _records(blocks: Iterable[list[list[str]]], path: Path) -> Records:
         values = _values(name, column.values)
         if any(one is not UNSET for one in values):
             columns[COLUMNS.get(name, "fails")] = Coded(column.codes, values)
-    happened = None
-    if happens:
-        happened = _happened(arrived, found, happens, rows)
     return Records(
         arrived,
         service,
         _unique(_given(ids), path),
         columns,
-        left_out={"of jobs that never ran": never_ran} if never_ran else {},
-        happened=happened,
+        left_out={"of jobs that never ran": never_ran},
+        happened=_happened(arrived, found, happens, rows) if happens else None,
     )
 
 

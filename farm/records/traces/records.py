@@ -14,6 +14,7 @@ from farm.core.errors import TraceError
 from farm.records.attempt import Happened, Times
 from farm.records.coded import Coded
 from farm.scenario.workload import TraceOptions
+from farm.units import many
 
 
 class Records(NamedTuple):
@@ -56,8 +57,8 @@ class Records(NamedTuple):
     @property
     def remarks(self) -> list[str]:
         """Which parts of the file make no jobs, and why."""
-        reasons = [f"left out: {count:,} {'row' if count == 1 else 'rows'} {why}"
-                for why, count in self.left_out.items()]  # fmt: skip
+        reasons = [f"left out: {many(count, 'row')} {why}"
+                   for why, count in self.left_out.items() if count]  # fmt: skip
         unused = [f"columns not used: {', '.join(self.unused)}"] if self.unused else []
         return [*reasons, *unused, *self.notes]
 

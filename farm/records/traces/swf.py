@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import math
 from codecs import BOM_UTF8
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
@@ -83,9 +82,7 @@ class SwfLog(NamedTuple):
 def read(path: Path, fields: Mapping[str, str] | None = None) -> Records:
     """Return the jobs of an SWF file; TraceError names the line (from 1) that is wrong."""
     mapping = _mapping(path, fields or {})
-    log = read_log(path)
-    left_out: Counter[str] = Counter()
-    lines = _jobs(log, left_out)
+    lines, left_out = _jobs(read_log(path))
     if not len(lines):
         raise TraceError(f"{path}: found no job with a known submit and run time")
     submitted, run, waits, status = (lines[:, place] for place in (SUBMIT, RUN, WAIT, STATUS))
@@ -209,8 +206,11 @@ def _float(word: str) -> float:
         return math.nan
 
 
-def _jobs(log: SwfLog, left_out: Counter[str]) -> Times:
-    """Return one line a job: those with an arrival that did run, parts combined."""
+def _jobs(log: SwfLog) -> tuple[Times, dict[str, int]]:
+    """Return one line a job: those with an arrival that did run, parts combined.
+
+    And how many others there are, by reason.
+    """
     preemption = (log.header.get("Preemption") or ["No"])[-1].lower()
     lines = log.lines
     part = _is_among(lines[:, STATUS], PARTS)
@@ -221,14 +221,11 @@ def _jobs(log: SwfLog, left_out: Counter[str]) -> Times:
         lines = _put_together(lines)
     cancelled = (lines[:, STATUS] == CANCELLED) & (lines[:, RUN] <= 0)
     unknown = ~cancelled & ((lines[:, SUBMIT] < 0) | (lines[:, RUN] < 0))
-    for why, some in (
-        ("cancelled before running", cancelled),
-        ("without a submit or run time", unknown),
-    ):
-        if some.any():
-            left_out[why] += int(np.count_nonzero(some))
-    kept = ~(cancelled | unknown)
-    return lines if kept.all() else lines[kept]
+    left_out = {
+        "cancelled before running": int(np.count_nonzero(cancelled)),
+        "without a submit or run time": int(np.count_nonzero(unknown)),
+    }
+    return lines[~(cancelled | unknown)] if any(left_out.values()) else lines, left_out
 
 
 def _put_together(lines: Times) -> Times:

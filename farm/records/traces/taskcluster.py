@@ -60,11 +60,10 @@ def read(path: Path) -> Records:
     over = np.array([ended[task] for task in ids])
     service = (over - begun) / 1000.0
     names = Coded.of([runners.get(task, "") for task in ids])
-    reasons = {
+    left_out = {
         "of tasks that did not end": len(created) - len(complete),
         "ended before the start": len(complete) - len(ids),
     }
-    left_out = {why: count for why, count in reasons.items() if count}
     happened = Happened.between(
         arrived, begun / 1000.0, over / 1000.0, names, Coded.same("succeeded", len(ids))
     )
