@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+
+from msgspec.structs import replace
 
 from farm.records.attempt import Attempt
 from farm.records.bundle import Bundle, Manifest
@@ -18,19 +19,21 @@ def attempt(
     at: float,
     started_at: float | None = None,
     finished_at: float | None = None,
-    **known: Any,
+    **known: object,
 ) -> Attempt:
     """Return an attempt that could start since it was submitted."""
-    times = {"submitted_at": at, "eligible_at": at}
-    usual = {"id": f"{number:05}", "result": "succeeded", **times}
-    return Attempt(started_at=started_at, finished_at=finished_at, **{**usual, **known})
+    usual = Attempt(
+        id=f"{number:05}", submitted_at=at, eligible_at=at, started_at=started_at,
+        finished_at=finished_at, result="succeeded",
+    )  # fmt: skip
+    return replace(usual, **known)
 
 
-def bundle_of(attempts: Iterable[Attempt], **known: Any) -> Bundle:
+def bundle_of(attempts: Iterable[Attempt], **known: object) -> Bundle:
     """Return the bundle of attempts, in whole seconds."""
     found = sorted(attempts, key=lambda one: (one.arrived_at, one.id))
-    usual = {"source": "github", "zone": "UTC", "left_out": {}, **known}
-    manifest = Manifest(
-        files=[], begins="", ends="", resolution_time=1.0, kept=len(found), noted={}, **usual
-    )
-    return Bundle(manifest, found)
+    usual = Manifest(
+        source="github", files=[], begins="", ends="", zone="UTC", resolution_time=1.0,
+        kept=len(found), left_out={}, noted={},
+    )  # fmt: skip
+    return Bundle(replace(usual, **known), found)

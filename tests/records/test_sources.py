@@ -129,16 +129,18 @@ def job(**changed: Any) -> dict[str, Any]:
     } | changed  # fmt: skip
 
 
-def imported(folder: Path, text: str, source: str | None = None, **keys: Any) -> Bundle:
+def imported(
+    folder: Path, text: str, source: str | None = None, fields: dict[str, str] | None = None
+) -> Bundle:
     """Return what a file with this text tells."""
     path = folder / "jobs"
     path.write_text(text)
-    return import_files([path], source, **keys)
+    return import_files([path], source, fields)
 
 
 def github(tmp_path: Path, *values: Any) -> Bundle:
     """Return what these objects tell, as GitHub's."""
-    return imported(tmp_path, "\n".join(map(json.dumps, values)), "github", zone=UTC)
+    return imported(tmp_path, "\n".join(map(json.dumps, values)), "github")
 
 
 def test_runs_say_who_caused_their_jobs_wherever_they_stand(tmp_path: Path):

@@ -28,7 +28,7 @@ from tests.twin.test_twin import (
 )
 
 
-def told(farm: Callable[..., Said], jobs: list[dict[str, Any]], *words: str) -> Said:
+def told(farm: Callable[..., Said], jobs: list[dict[str, object]], *words: str) -> Said:
     """Return what ``farm twin`` says of a table of jobs."""
     path = table(Path("log.csv"), jobs)
     columns = [text for name in jobs[0] for text in ("--column", f"{name}={name}")]
