@@ -15,10 +15,10 @@ from farm.app.long_running.farm_place import FarmPlace, read_place
 def farm(*words: object) -> str:
     """Return what a command prints; a twin that is not believable is no error."""
     command = [sys.executable, "-m", "farm", *map(str, words)]
-    said = subprocess.run(command, capture_output=True, text=True, check=False)
-    if said.returncode not in (0, 1):
-        raise SystemExit(f"{' '.join(command)}: {said.stderr}")
-    return said.stdout
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    if ended.returncode not in (0, 1):
+        raise SystemExit(f"{' '.join(command)}: {ended.stderr}")
+    return ended.stdout
 
 
 @contextmanager

@@ -169,7 +169,7 @@ def test_a_stall_is_not_a_queue():
 
 
 @pytest.mark.parametrize(
-    ("attempts", "kind", "told"),
+    ("attempts", "kind", "evidence"),
     [
         # half an hour of turnaround to ten minutes of work: more servers would stand idle, too
         (
@@ -201,11 +201,11 @@ def test_a_stall_is_not_a_queue():
     ],
     ids=["idle", "cap", "bursts", "fine", "too few", "no waits", "no names"],
 )  # fmt: skip
-def test_the_verdict_on_a_known_farm(attempts: list[Attempt], kind: str, told: str):
+def test_the_verdict_on_a_known_farm(attempts: list[Attempt], kind: str, evidence: str):
     """Its kind, with the evidence."""
     [one] = judged(attempts)
     assert one.kind == kind
-    assert told in one.text
+    assert evidence in one.text
 
 
 def test_the_product_limit_by_hand():

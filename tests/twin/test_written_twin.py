@@ -28,7 +28,7 @@ from tests.twin.test_twin import (
 )
 
 
-def told(farm: Callable[..., Said], jobs: list[dict[str, object]], *words: str) -> Said:
+def twin_of_table(farm: Callable[..., Said], jobs: list[dict[str, object]], *words: str) -> Said:
     """Return what ``farm twin`` says of a table of jobs."""
     path = table(Path("log.csv"), jobs)
     columns = [text for name in jobs[0] for text in ("--column", f"{name}={name}")]
@@ -38,7 +38,7 @@ def told(farm: Callable[..., Said], jobs: list[dict[str, object]], *words: str) 
 def test_the_scenario_waits_as_the_records_do(tmp_path, farm: Callable[..., Said]):
     """The file that is written, played as it stands, has the recorded mean wait."""
     jobs = ran(6)
-    said = told(farm, jobs)
+    said = twin_of_table(farm, jobs)
     assert said.code == 0
     assert said.out.startswith("this farm waits as yours did: mean ")
     assert (tmp_path / "mine.records" / "manifest.json").is_file()
@@ -110,7 +110,7 @@ def test_a_search_is_bounded(tmp_path, monkeypatch, farm: Callable[..., Said]):
 
 def test_nothing_is_written_of_a_farm_that_is_not_believable(tmp_path, farm: Callable[..., Said]):
     """Exit 1, the reason in words, and no scenario that would answer falsely."""
-    said = told(farm, ran(14, cap=1))
+    said = twin_of_table(farm, ran(14, cap=1))
     assert said.code == 1
     assert said.out.startswith("no simulated farm that waits as yours did was found\n")
     assert "not believable" in said.out
@@ -123,7 +123,7 @@ def test_nothing_is_written_of_a_farm_that_is_not_believable(tmp_path, farm: Cal
 )
 def test_records_that_carry_no_twin_are_refused(tmp_path, farm, servers, jobs, words):
     """Too few of them, or without any wait: one message, exit 2, and nothing is written."""
-    said = told(farm, ran(servers)[:jobs], "--quiet")
+    said = twin_of_table(farm, ran(servers)[:jobs], "--quiet")
     assert (said.code, said.out) == (2, "")
     assert words in said.err
     assert [one.name for one in tmp_path.iterdir()] == ["log.csv"]
