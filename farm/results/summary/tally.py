@@ -7,6 +7,7 @@ Sums go on from piece to piece, so that all figures are those of the whole table
 from __future__ import annotations
 
 import math
+from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, get_args
@@ -25,8 +26,8 @@ from farm.results.table.jobs import OUTCOMES, Jobs
 from farm.results.table.records import RunRecords
 from farm.results.table.runs import Runs
 
-#: jobs that there is room for at first
-ROOM = 1 << 20
+Sums = dict[int, float]
+"""Sums by number, in order of appearance."""
 
 
 class Tally:
@@ -39,16 +40,17 @@ class Tally:
 
     def __init__(self, fair_share: tuple[str, ...], pools: Sequence[str]) -> None:
         self._fair_share, self._pools = fair_share, pools
-        self._waits, self._responses = _Column(np.float64), _Column(np.float64)
-        self._stretches, self._places = _Column(np.float64), _Column(np.int32)
+        self._waits, self._responses, self._stretches = (array("d") for _ in range(3))
+        self._places = array("i")
         self.attempts = 0
         self.first_arrival, self.last_finish = math.inf, -math.inf
         #: of each place that a job ended at, how many did by outcome
         self._ended: dict[Place, Numbers] = {}
         #: the time that jobs held slots: in all, by pool, by place (s)
-        self._busy, self._by_pool, self._by_place = _Sums(), _Sums(), _Sums()
-        #: stretches by party, and how many
-        self._stretch, self._stretched = _Sums(), Counter[int]()
+        self._busy, self._by_pool, self._by_place = Sums(), Sums(), Sums()
+        #: the parties' numbers; stretches by party, and how many
+        self._parties: dict[str, int] = {}
+        self._stretch, self._stretched = Sums(), Counter[int]()
         #: the builders that ran a job, by number
         self.ran: set[int] = set()
         #: of waiting and response times, and of stretches, once they were measured
@@ -59,12 +61,6 @@ class Tally:
         """The number of jobs."""
         return len(self._waits)
 
-    @property
-    def bytes_each(self) -> int:
-        """The bytes that are kept of a job."""
-        kept = (self._waits, self._responses, self._stretches, self._places)
-        return sum(one.held.itemsize for one in kept)
-
     def take(self, jobs: Jobs, pool: Numbers) -> None:
         """Take the next jobs, in order of ending; ``pool``: the number of each one's pool."""
         number, found = places_of(jobs, slice(None), pool, self._pools)
@@ -72,10 +68,10 @@ class Tally:
             self._ended.setdefault(place, np.zeros(len(OUTCOMES), np.int64))
         order = {place: n for n, place in enumerate(self._ended)}
         of = np.array([order[place] for place in found], np.int32)[number]
-        self._places.add(of)
-        self._waits.add(jobs.waits())
-        self._responses.add(jobs.responses())
-        self._stretches.add(jobs.stretches())
+        self._places.frombytes(of.tobytes())
+        self._waits.frombytes(jobs.waits().tobytes())
+        self._responses.frombytes(jobs.responses().tobytes())
+        self._stretches.frombytes(jobs.stretches().tobytes())
 
         codes, kinds = of.astype(np.int64) * len(OUTCOMES) + jobs.outcome.numbers, len(OUTCOMES)
         by_outcome = np.bincount(codes, minlength=len(order) * kinds).reshape(-1, kinds)
@@ -88,13 +84,15 @@ class Tally:
 
         times = Window().overlap(jobs.dispatched_at, jobs.finished_at)
         some = which(times > 0)
-        self._busy.add(np.zeros(len(times), np.int8), times)
-        self._by_pool.add(pool[some], times[some])
-        self._by_place.add(of[some], times[some])
+        _add_up(self._busy, np.zeros(len(times), np.int8), times)
+        _add_up(self._by_pool, pool[some], times[some])
+        _add_up(self._by_place, of[some], times[some])
 
-        some, names = which(jobs.has_stretch), party_names(jobs, self._fair_share[:1])
-        party = np.array(self._stretch.named(names), np.int64)[jobs.attributes.numbers[some]]
-        self._stretch.add(party, jobs.stretch[some])
+        some, known = which(jobs.has_stretch), self._parties
+        names = party_names(jobs, self._fair_share[:1])
+        numbers = np.array([known.setdefault(name, len(known)) for name in names], np.int64)
+        party = numbers[jobs.attributes.numbers[some]]
+        _add_up(self._stretch, party, jobs.stretch[some])
         self._stretched.update(dict(enumerate(np.bincount(party).tolist())))
 
     def records(self, **rest: Any) -> Tallied:
@@ -120,7 +118,7 @@ class Tally:
         columns = {"waiting_time": self._waits, "response_time": self._responses}
         columns["stretch"] = self._stretches
         for name, column in columns.items():
-            self.spreads[name] = spread_of(column.held)
+            self.spreads[name] = spread_of(_held(column))
             yield len(self.spreads) / len(columns)
 
     def by_outcome(self) -> dict[Place, dict[str, int]]:
@@ -132,76 +130,37 @@ class Tally:
 
     def times_at(self, place: Place) -> tuple[Floats, Floats]:
         """Return waiting and response times of the jobs of a place."""
-        some = which(self._places.held == list(self._ended).index(place))
-        return self._waits.held[some], self._responses.held[some]
+        some = which(_held(self._places) == list(self._ended).index(place))
+        return _held(self._waits)[some], _held(self._responses)[some]
 
     def busy(self) -> tuple[float, dict[str, float], dict[Place, float]]:
         """Return the time that jobs held slots: in all, by pool, by place (s)."""
-        places, by_place = list(self._ended), self._by_place.each()
+        places = list(self._ended)
         return (
-            sum(self._busy.each().values()),
-            {self._pools[number]: time for number, time in self._by_pool.each().items()},
-            {places[number]: time for number, time in by_place.items()},
+            sum(self._busy.values()),
+            {self._pools[number]: time for number, time in self._by_pool.items()},
+            {places[number]: time for number, time in self._by_place.items()},
         )
 
     def mean_stretches(self) -> list[float]:
         """Return the mean stretch of each party, in order of their first ends."""
-        each = self._stretch.each().items()
-        return [stretch / self._stretched[party] for party, stretch in each]
+        return [stretch / self._stretched[party] for party, stretch in self._stretch.items()]
 
 
-class _Column:
-    """Numbers that become more."""
-
-    def __init__(self, dtype: Any) -> None:
-        self._room: Any = np.empty(ROOM, dtype)
-        self._used = 0
-
-    def __len__(self) -> int:
-        return self._used
-
-    @property
-    def held(self) -> Any:
-        """The numbers so far."""
-        return self._room[: self._used]
-
-    def add(self, more: Any) -> None:
-        """Add numbers."""
-        used = self._used + len(more)
-        if used > len(self._room):
-            # of room that is not used the system gives no memory
-            larger = np.empty(max(used, 2 * len(self._room)), self._room.dtype)
-            larger[: self._used] = self.held
-            self._room = larger
-        self._room[self._used : used] = more
-        self._used = used
+def _held(column: array[Any]) -> Any:
+    """Return the numbers so far, which are not copied."""
+    return np.frombuffer(column, column.typecode)
 
 
-class _Sums:
-    """Sums by number, each added up from first to last over all pieces."""
-
-    def __init__(self) -> None:
-        self._sums: Floats = np.zeros(0)
-        #: the numbers, in order of appearance
-        self._order: dict[int, None] = {}
-        self._names: dict[str, int] = {}
-
-    def named(self, names: Sequence[str]) -> list[int]:
-        """Return the number of each name."""
-        return [self._names.setdefault(name, len(self._names)) for name in names]
-
-    def add(self, numbers: Any, values: Floats) -> None:
-        """Add a value for each number."""
-        if not len(numbers):
-            return
-        self._order |= dict.fromkeys(in_order_of_appearance(numbers)[1].tolist())
-        whole = np.concatenate((np.arange(len(self._sums)), numbers))
-        sums = np.bincount(whole, np.concatenate((self._sums, values)))
-        self._sums = np.asarray(sums, np.float64)
-
-    def each(self) -> dict[int, float]:
-        """Return the sum of each number, in order of appearance."""
-        return {number: float(self._sums[number]) for number in self._order}
+def _add_up(sums: Sums, numbers: Any, values: Floats) -> None:
+    """Add a value for each number to its sum: from first to last, over all pieces."""
+    number, found = in_order_of_appearance(numbers)
+    names = found.tolist()
+    rows = np.concatenate((np.arange(len(names)), number))
+    before = [sums.get(name, 0.0) for name in names]
+    sums.update(
+        zip(names, np.bincount(rows, np.concatenate((before, values))).tolist(), strict=True)
+    )
 
 
 class Tallied(RunRecords, kw_only=True, eq=False, dict=True):
