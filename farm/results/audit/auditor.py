@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
-from typing import Any, Literal, NamedTuple, NoReturn
+from typing import Any, Literal, NoReturn
 
 import msgspec
 
@@ -44,13 +44,6 @@ from farm.core.model import Builder, Job, Outcome, Platform
 Place = Literal["waiting", "placed", "nowhere"]
 
 
-class Occupant(NamedTuple):
-    """The holder of a slot."""
-
-    job: str
-    attempt: int
-
-
 class AuditedJob(msgspec.Struct):
     """What events and commands say about a job.
 
@@ -72,42 +65,24 @@ class AuditedJob(msgspec.Struct):
         """Whether the job has ended."""
         return self.outcome is not None
 
-    @property
-    def hangs(self) -> bool:
-        """Whether the job was forgotten without having ended."""
-        return self.place == "nowhere" and not self.ended
-
-    def note(self, at: float, value: Event | Command) -> None:
-        """Add to the job's history."""
-        self.history.append((at, value))
+    def holds(self, about: JobStarted | JobFinished | AttemptLost | CancelJob) -> bool:
+        """Return whether this attempt is the one that holds a slot."""
+        running = (self.place, self.attempts, self.builder)
+        return running == ("placed", about.attempt, about.builder)
 
 
 class AuditedBuilder(msgspec.Struct):
     """What events and commands say about a present builder."""
 
     builder: Builder
-    #: by slot number; free slots are missing
-    slots: dict[int, Occupant] = {}
+    #: the holders of slots, by slot number; free slots are missing
+    slots: dict[int, StartJob] = {}
     cleaning: set[int] = set()
     draining: bool = False
     #: it is being retired: draining cannot be undone
     leaving: bool = False
     #: attempts dispatched to it so far
     used: int = 0
-
-    def is_named(self, pattern: str) -> bool:
-        """Return whether the shell pattern matches the builder's id."""
-        return fnmatchcase(self.builder.id, pattern)
-
-    def occupants(self) -> Iterator[Occupant]:
-        """Return the holders of its slots, by slot number."""
-        return (occupant for _, occupant in sorted(self.slots.items()))
-
-    def free(self, slot: int, *, to_be_cleaned: bool) -> None:
-        """Remove a job from its slot."""
-        del self.slots[slot]
-        if to_be_cleaned:
-            self.cleaning.add(slot)
 
     def refuses(self, platform: Platform, slot: int) -> str | None:
         """Return why a job of this platform may not be put into that slot; None if it may."""
@@ -122,7 +97,7 @@ class AuditedBuilder(msgspec.Struct):
         if not 0 <= slot < self.builder.slots:
             return f"which has no slot {slot}"
         if slot in self.slots:
-            return f"whose slot {slot} holds {self.slots[slot].job!r}"
+            return f"whose slot {slot} holds {self.slots[slot].job.id!r}"
         return f"whose slot {slot} is being cleaned" if slot in self.cleaning else None
 
 
@@ -149,9 +124,9 @@ class Auditor:
         self._event: Event | None = None
         #: jobs whose attempt the current event ended or voided
         self._unsettled: list[str] = []
-        self._event_checks: dict[type[Event], Callable[[Any], None]] = {
+        self._event_checks: dict[type[Event], Callable[[Any], object]] = {
             JobsSubmitted: self._submitted,
-            JobStarted: self._started,
+            JobStarted: self._current,
             JobFinished: self._attempt_over,
             AttemptLost: self._attempt_over,
             BuilderJoined: self._joined,
@@ -188,7 +163,7 @@ class Auditor:
         for command in commands:
             self._command_checks[type(command)](command)
         for job in self._unsettled:
-            if self.jobs[job].hangs:
+            if self.jobs[job].place == "nowhere" and not self.jobs[job].ended:
                 self._fail("its attempt is over, yet it was neither ended nor requeued", job)
         if self.waiting < 0:
             self._fail(f"{self.waiting} jobs are waiting")
@@ -209,14 +184,11 @@ class Auditor:
             self.jobs[job.id] = AuditedJob(job, event.at)
             self.waiting += 1
 
-    def _started(self, event: JobStarted) -> None:
-        self._current(event).note(event.at, event)
-
     def _attempt_over(self, event: JobFinished | AttemptLost) -> None:
-        job = self._current(event)
-        job.note(event.at, event)
-        builder = self.builders[event.builder]
-        builder.free(job.slot, to_be_cleaned=builder.builder.cleans)
+        slot, builder = self._current(event).slot, self.builders[event.builder]
+        del builder.slots[slot]
+        if builder.builder.cleans:
+            builder.cleaning.add(slot)
         self._unsettle(event.job)
 
     def _joined(self, event: BuilderJoined) -> None:
@@ -230,10 +202,9 @@ class Auditor:
     def _gone(self, event: BuilderRetired | BuilderLost) -> None:
         self.requested.discard(event.builder)
         builder = self.builders.pop(event.builder, None)
-        if builder is not None:
-            for job, _ in builder.occupants():
-                self.jobs[job].note(event.at, event)
-                self._unsettle(job)
+        for held in [] if builder is None else builder.slots.values():
+            self.jobs[held.job.id].history.append((event.at, event))
+            self._unsettle(held.job.id)
 
     def _cleaned(self, event: SlotCleaned) -> None:
         builder = self.builders.get(event.builder)
@@ -242,15 +213,13 @@ class Auditor:
         builder.cleaning.remove(event.slot)
 
     def _drain(self, event: DrainRequested) -> None:
-        for builder in self.builders.values():
-            if builder.is_named(event.pattern):
-                builder.draining = True
-                builder.leaving = builder.leaving or event.retire
+        for builder in self._named(event.pattern):
+            builder.draining = True
+            builder.leaving |= event.retire
 
     def _undrain(self, event: UndrainRequested) -> None:
-        for builder in self.builders.values():
-            if builder.is_named(event.pattern):
-                builder.draining = False
+        for builder in self._named(event.pattern):
+            builder.draining = False
 
     # --- commands -----------------------------------------------------------------------------
 
@@ -267,7 +236,7 @@ class Auditor:
             self._fail(f"dispatched to {command.builder!r}, which is not present", command.job.id)
         if (why := builder.refuses(job.job.platform, command.slot)) is not None:
             self._fail(f"dispatched to {command.builder!r}, {why}", command.job.id)
-        builder.slots[command.slot] = Occupant(command.job.id, command.attempt)
+        builder.slots[command.slot] = command
         builder.used += 1
         job.place, job.builder, job.slot = "placed", command.builder, command.slot
         job.attempts = command.attempt
@@ -275,7 +244,7 @@ class Auditor:
 
     def _cancel(self, command: CancelJob) -> None:
         job = self._known(command.job, command)
-        if (job.place, job.attempts, job.builder) != ("placed", command.attempt, command.builder):
+        if not job.holds(command):
             self._fail("told to stop an attempt that is not running", command.job)
 
     def _requeue(self, command: RequeueJob) -> None:
@@ -320,7 +289,7 @@ class Auditor:
     def _retire(self, command: RetireBuilder) -> None:
         builder = self.builders.get(command.builder)
         if builder is None or builder.slots:
-            state = "gone" if builder is None else f"busy with {list(builder.occupants())}"
+            state = "gone" if builder is None else f"busy with {[*builder.slots.values()]}"
             self._fail(f"builder {command.builder!r} told to go, though it is {state}")
         builder.leaving = True
 
@@ -344,6 +313,10 @@ class Auditor:
         instants = [at for at in every if at is not None]
         return f"instants out of order: {instants}" if instants != sorted(instants) else None
 
+    def _named(self, pattern: str) -> Iterator[AuditedBuilder]:
+        """Yield the builders whose ids match the shell pattern."""
+        return (one for name, one in self.builders.items() if fnmatchcase(name, pattern))
+
     def _serves_others(self, job: AuditedJob) -> bool:
         action = job.job.action
         others = self.jobs.values()
@@ -354,16 +327,17 @@ class Auditor:
             self._fail(f"job {name!r} was never submitted: {command}")
         if self._event is None:
             self._fail(f"a command that no event led to: {command}")
-        job.note(self._event.at, command)
+        job.history.append((self._event.at, command))
         return job
 
     def _current(self, event: JobStarted | JobFinished | AttemptLost) -> AuditedJob:
-        """Return the job of a report that was accepted, which must be about the running attempt."""
+        """Note a report that was accepted, which must be about the job's running attempt."""
         job = self.jobs.get(event.job)
         if job is None:
             self._fail(f"a report about job {event.job!r}, never submitted, was accepted")
-        if (job.place, job.attempts, job.builder) != ("placed", event.attempt, event.builder):
+        if not job.holds(event):
             self._fail("a stale report was accepted", event.job)
+        job.history.append((event.at, event))
         return job
 
     def _unsettle(self, name: str) -> None:
