@@ -45,20 +45,6 @@ _FAMILIES: Mapping[str, Callable[..., Any]] = {
 }
 
 
-def families(readings: Readings) -> Iterator[Metric]:
-    """Yield a family for each metric that has a value."""
-    for name, values in readings.items():
-        if values:
-            metric = CATALOGUE[name]
-            family = _FAMILIES[metric.kind](name, metric.help, labels=metric.labels)
-            for labels, value in values.items():
-                if isinstance(value, HistogramValue):
-                    family.add_metric(labels, value.cumulative(), value.total)
-                else:
-                    family.add_metric(labels, value)
-            yield family
-
-
 class ReadingsCollector(Collector):
     """Turns the newest readings into families; a frozen value, so no writer is held up."""
 
@@ -66,8 +52,17 @@ class ReadingsCollector(Collector):
         self._read = read
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the families (prometheus_client calls this for each scrape)."""
-        return families(self._read())
+        """Yield a family for each metric that has a value, at each scrape."""
+        for name, values in self._read().items():
+            if values:
+                metric = CATALOGUE[name]
+                family = _FAMILIES[metric.kind](name, metric.help, labels=metric.labels)
+                for labels, value in values.items():
+                    if isinstance(value, HistogramValue):
+                        family.add_metric(labels, value.cumulative(), value.total)
+                    else:
+                        family.add_metric(labels, value)
+                yield family
 
 
 def registry_of(read: Callable[[], Readings], *, process: bool = True) -> CollectorRegistry:

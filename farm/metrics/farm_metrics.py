@@ -7,15 +7,14 @@ reads that copy, so however long it takes, and however many scrape, dispatch doe
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
-from farm.core.commands import Command
-from farm.core.events import Event
+from farm.core.driver import Observer
 from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
 from farm.metrics.gauges import CloseLook, Gauges
-from farm.metrics.series import Labels, Readings, Series, build_info
+from farm.metrics.series import Readings, Series, build_info
 from farm.metrics.shares import Shares
 from farm.metrics.tally import Tally
 
@@ -64,10 +63,10 @@ class FarmMetrics:
         path = scheduler.rules.path
         self._shares = None if path is None else Shares(series, path)
         self._tally = Tally(series, self._shares, self._waits)
+        #: handles one event and its commands
+        self.observe: Observer = self._tally
+        self._tally.desired |= {(pool,): count for pool, count in (desired or {}).items()}
         self._gauges = Gauges(series, scheduler)
-        self._fixed: dict[Labels, float] = {
-            (pool,): float(count) for pool, count in (desired or {}).items()
-        }
         self._next_publication = 0.0
         self._in_steps = in_steps
         self._look: CloseLook | None = None
@@ -95,11 +94,7 @@ class FarmMetrics:
         """
         self._tally.continue_from(ended)
         for state in self._scheduler.builders.values():
-            self._tally.adopt(state.builder, max(at, state.joined_at))
-
-    def observe(self, event: Event, commands: Sequence[Command]) -> None:
-        """Handle one event and its commands, as the driver's observer."""
-        self._tally(event, commands)
+            self._tally.hours.adopt(state.builder, max(at, state.joined_at))
 
     def readings(self) -> Readings:
         """Return what was published last. Safe from any thread."""
@@ -134,24 +129,23 @@ class FarmMetrics:
         if self._shares is not None:
             slots = self._shares.slots(self._scheduler.builders.values())
             waiting = self._shares.waiting(self._scheduler.dispatcher.matching)
-            none = dict.fromkeys(slots | waiting, 0.0)
+            none = dict.fromkeys(slots | waiting, 0)
             weights = self._scheduler.rules.choices.weights
             series.set("farm_share_slots", none | slots)
             series.set("farm_share_queue_depth", none | waiting)
             series.set("farm_share_weight", {name: weights.get(name[0], 1.0) for name in none})
         series.set("farm_builder_seconds_total", tally.hours.seconds(at))
         series.set("farm_contention_slowdown_ratio", tally.slowdown())
-        series.set("farm_provisioner_desired_builders", {**self._fixed, **tally.desired})
-        series.set("farm_builder_hosts", {(): float(hosts)})
-        counts: dict[Labels, float] = {(p,): float(count) for p, count in unplaced.items()}
-        series.set("farm_builders_unplaced", counts)
+        series.set("farm_provisioner_desired_builders", tally.desired)
+        series.set("farm_builder_hosts", {(): hosts})
+        series.set("farm_builders_unplaced", {(pool,): n for pool, n in unplaced.items()})
         series.set("farm_scheduler_delay_seconds", {(): delay})
         series.set("farm_clock_seconds", {(): at})
         self._readings = series.readings()
 
     def lead(self, *, in_charge: bool) -> None:
         """This scheduler is in charge of the farm, or not (yet, or any more)."""
-        self.series.set("farm_scheduler_leader", {(): float(in_charge)})
+        self.series.set("farm_scheduler_leader", {(): in_charge})
         self._readings = self.series.readings()
 
     def _waits(self, job: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import islice
 
 from farm.core.dispatching.matching import BuilderGroup, Lane
@@ -52,8 +52,8 @@ class Gauges:
         unrunnable = Counter(dict.fromkeys(depths, 0))
         for lane in self._scheduler.unrunnable.lanes():
             unrunnable[(self._label(lane),)] += lane.waiting
-        self._series.set("farm_queue_depth", _floats(depths))
-        self._series.set("farm_jobs_unrunnable", _floats(unrunnable))
+        self._series.set("farm_queue_depth", depths)
+        self._series.set("farm_jobs_unrunnable", unrunnable)
         for platform in islice(platforms, self._compared, None):
             able = (name for name, builder in self._samples if builder.can_run(platform))
             label = self._platform(str(platform))
@@ -61,9 +61,9 @@ class Gauges:
         self._compared = len(platforms)
         self._count_builders()
         self._series.set("farm_pool_platform_info", self._serves)
-        self._series.set("farm_builders", _floats(self._builders))
-        self._series.set("farm_slots", _floats(self._slots))
-        self._series.set("farm_jobs_running", _floats(self._running))
+        self._series.set("farm_builders", self._builders)
+        self._series.set("farm_slots", self._slots)
+        self._series.set("farm_jobs_running", self._running)
 
     def look_closely(self, at: float) -> CloseLook:
         """Begin to look at every waiting job; see ``show``."""
@@ -71,7 +71,8 @@ class Gauges:
 
     def show(self, look: CloseLook) -> None:
         """Write what a look that is over has found."""
-        self._series.set("farm_queue_oldest_wait_seconds", _labelled(look.oldest))
+        oldest: dict[Labels, float] = {(name,): wait for name, wait in look.oldest.items()}
+        self._series.set("farm_queue_oldest_wait_seconds", oldest)
         estimates: dict[Labels, float] = {}
         for position, found in (("head", look.heads()), ("new", look.new_jobs())):
             estimates.update(((name, position), value) for name, value in found.items())
@@ -159,11 +160,3 @@ def _state_of(builder: BuilderState) -> tuple[str, BuilderGroup, str, int, int, 
             busy += slot.running is not None
     pool, free = builder.builder.pool, len(slots) - taken
     return pool, builder.group, condition_of(builder), busy, taken - busy, free, builder.accepts
-
-
-def _floats(counts: Counter[Labels]) -> dict[Labels, float]:
-    return {key: float(count) for key, count in counts.items()}
-
-
-def _labelled(values: Mapping[str, float]) -> dict[Labels, float]:
-    return {(name,): value for name, value in values.items()}

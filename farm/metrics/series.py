@@ -89,7 +89,7 @@ class Series:
     def set(self, name: str, values: Mapping[Labels, float]) -> None:
         """Replace all values of a gauge."""
         with self._lock:
-            self._numbers[name] = dict(values)
+            self._numbers[name] = {labels: float(value) for labels, value in values.items()}
 
     def labels(self, name: str) -> list[Labels]:
         """Return the label values that a counter or gauge has so far."""

@@ -28,7 +28,7 @@ class ProvisionerMetrics(ServiceMetrics):
 
     def planned(self, pool: str, desired: int) -> None:
         """A plan was made."""
-        self._desired[pool,] = float(desired)
+        self._desired[pool,] = desired
         self.set("farm_provisioner_desired_builders", self._desired)
 
     def observed(self, pool: str, by_state: Mapping[str, int]) -> None:
@@ -36,14 +36,13 @@ class ProvisionerMetrics(ServiceMetrics):
         actions = ("requested", "drained", "started", "removed", "failed")
         self.begin("farm_provisioner_actions_total", *((pool, a) for a in actions))
         for state in [s for p, s in self._actual if p == pool]:
-            self._actual[pool, state] = 0.0
-        for state, count in by_state.items():
-            self._actual[pool, state] = float(count)
+            self._actual[pool, state] = 0
+        self._actual |= {(pool, state): count for state, count in by_state.items()}
         self.set("farm_provisioner_actual_builders", self._actual)
 
     def acted(self, pool: str, action: str, count: int = 1) -> None:
         """The provisioner, or its backend, did this to ``count`` builders of the pool."""
-        self.add("farm_provisioner_actions_total", (pool, action), float(count))
+        self.add("farm_provisioner_actions_total", (pool, action), count)
 
     def cycled(self, seconds: float) -> None:
         """One look at the farm, and what followed, took this long (real seconds)."""
@@ -57,18 +56,17 @@ class HostMetrics(ServiceMetrics):
         super().__init__()
         results = ("succeeded", "failed", "cancelled", "lost")
         self.begin("farm_host_attempts_total", *((result,) for result in results))
-        self.begin("farm_host_agenda_lag_seconds")
-        self.begin("farm_host_send_failures_total")
-        self.begin("farm_host_refused_messages_total")
+        for what in ("agenda_lag_seconds", "send_failures_total", "refused_messages_total"):
+            self.begin(f"farm_host_{what}")
 
     def holds(self, builders: int, attempts: Mapping[str, int]) -> None:
         """The host plays these builders and holds these attempts, by mode."""
-        self.set("farm_host_builders", {(): float(builders)})
-        self.set("farm_host_attempts", {(mode,): float(n) for mode, n in attempts.items()})
+        self.set("farm_host_builders", {(): builders})
+        self.set("farm_host_attempts", {(mode,): n for mode, n in attempts.items()})
 
     def ended(self, result: str, count: int = 1) -> None:
         """An attempt ended, or several did."""
-        self.add("farm_host_attempts_total", (result,), float(count))
+        self.add("farm_host_attempts_total", (result,), count)
 
     def late(self, seconds: float) -> None:
         """Something happened this long after it was due (real seconds)."""
@@ -76,12 +74,12 @@ class HostMetrics(ServiceMetrics):
 
     def reports(self, waiting: int, failures: int) -> None:
         """Count reports that are not sent yet, and tries to send that have failed in all."""
-        self.set("farm_host_reports_waiting", {(): float(waiting)})
-        self.set("farm_host_send_failures_total", {(): float(failures)})
+        self.set("farm_host_reports_waiting", {(): waiting})
+        self.set("farm_host_send_failures_total", {(): failures})
 
     def refused(self) -> None:
         """A message on the host's queue was no command for it."""
-        self.add("farm_host_refused_messages_total", (), 1.0)
+        self.add("farm_host_refused_messages_total")
 
     def burns(self, mode: str) -> None:
         """A job of this mode begins to burn: from now on there is something to count."""

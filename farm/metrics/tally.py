@@ -51,8 +51,9 @@ class BuilderHours:
     def __init__(self, series: Series) -> None:
         self._series = series
         self._pool = Bounded(NAMES)
-        self._requested: dict[str, tuple[str, float]] = {}
-        self._joined: dict[str, tuple[str, float]] = {}
+        self._requested: dict[str, tuple[Builder, float]] = {}
+        #: the builders that are there, each with when it joined
+        self.joined: dict[str, tuple[Builder, float]] = {}
         self._there: defaultdict[str, int] = defaultdict(int)
         self._sum_joined_at: defaultdict[str, float] = defaultdict(float)
         self._past: defaultdict[str, float] = defaultdict(float)
@@ -71,7 +72,7 @@ class BuilderHours:
         pool = self._pool(builder.pool)
         self._series.add("farm_builders_requested_total", (pool,))
         self._series.begin("farm_builder_boot_seconds", (pool,))
-        self._requested[builder.id] = (pool, at)
+        self._requested[builder.id] = (builder, at)
 
     def on_joined(self, event: BuilderJoined) -> None:
         """A builder came up."""
@@ -83,10 +84,12 @@ class BuilderHours:
             self._series.observe("farm_builder_boot_seconds", event.at - asked[1], (pool,))
 
     def adopt(self, builder: Builder, joined_at: float) -> None:
-        """A builder is there."""
+        """A builder is there, perhaps from before us."""
+        if builder.id in self.joined:
+            return
         pool = self._pool(builder.pool)
         self._series.begin("farm_builders_ended_total", *((pool, end) for end in ENDS))
-        self._joined[builder.id] = (pool, joined_at)
+        self.joined[builder.id] = (builder, joined_at)
         self._there[pool] += 1
         self._sum_joined_at[pool] += joined_at
 
@@ -96,13 +99,14 @@ class BuilderHours:
             "retired" if isinstance(event, BuilderRetired) else "left" if event.excused else "lost"
         )
         asked = self._requested.pop(event.builder, None)
-        was = self._joined.pop(event.builder, None)
+        was = self.joined.pop(event.builder, None)
         found = was or asked
         if found is None:
             return
-        self._series.add("farm_builders_ended_total", (found[0], end))
+        builder, joined_at = found
+        pool = self._pool(builder.pool)
+        self._series.add("farm_builders_ended_total", (pool, end))
         if was is not None:
-            pool, joined_at = was
             self._there[pool] -= 1
             self._sum_joined_at[pool] -= joined_at
             self._past[pool] += event.at - joined_at
@@ -128,12 +132,7 @@ class Tally:
     ``waits``: says whether a job waits; an estimate of one that does not has come too late.
     """
 
-    def __init__(
-        self,
-        series: Series,
-        shares: Shares | None = None,
-        waits: Callable[[str], bool] = lambda _: True,
-    ) -> None:
+    def __init__(self, series: Series, shares: Shares | None, waits: Callable[[str], bool]) -> None:
         self.series = series
         self.shares = shares
         self._waits = waits
@@ -143,14 +142,14 @@ class Tally:
         #: estimated time to dispatch of a job submitted now, by platform name
         self.new_job_estimates: dict[str, float] = {}
         self.slowdowns: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=RECENT))
-        self._builders: dict[str, Builder] = {}
         self._matrices: dict[str, _Matrix] = {}
         #: when a waiting job should be dispatched, as estimated at its submission
         self._expected: dict[str, float] = {}
-        self._desired: dict[str, float] = {}
+        #: how many builders each pool should have, as last planned
+        self.desired: dict[Labels, float] = {}
         self._take: dict[type, Callable[[Any], None]] = {
             JobsSubmitted: self._on_submitted,
-            BuilderJoined: self._on_joined,
+            BuilderJoined: self.hours.on_joined,
             BuilderRetired: self._on_gone,
             BuilderLost: self._on_gone,
             EstimateMade: self._on_estimate,
@@ -176,7 +175,9 @@ class Tally:
             elif type(command) is EndJob:
                 self._ended(command, event)
             elif type(command) is RequeueJob:
-                self._requeued(command, event.at)
+                self.series.add("farm_attempts_total", ("lost",))
+                if self.shares is not None:
+                    self.shares.over(command.job, event.at)
             elif isinstance(command, RequestBuilder):
                 self.hours.on_requested(command.builder, event.at)
 
@@ -201,20 +202,9 @@ class Tally:
         for outcome in OUTCOMES:
             self.series.add("farm_jobs_total", (outcome,), float(ended.get(outcome, 0)))
 
-    def adopt(self, builder: Builder, joined_at: float) -> None:
-        """Get to know a builder that was there before us."""
-        if builder.id not in self._builders:
-            self._builders[builder.id] = builder
-            self.hours.adopt(builder, joined_at)
-
     def slowdown(self) -> dict[Labels, float]:
         """Return the mean slowdown of the last jobs, by pool."""
         return {(pool,): sum(last) / len(last) for pool, last in self.slowdowns.items() if last}
-
-    @property
-    def desired(self) -> dict[Labels, float]:
-        """How many builders each pool should have, as last planned."""
-        return {(pool,): count for pool, count in self._desired.items()}
 
     # --- events ------------------------------------------------------------------------------
 
@@ -228,19 +218,12 @@ class Tally:
             if estimate is not None:
                 self._expected[job.id] = event.at + estimate
             if job.matrix is not None:
-                matrix = self._matrices.get(job.matrix)
-                if matrix is None:
-                    matrix = self._matrices[job.matrix] = _Matrix(job.arrival(event.at))
-                matrix.live += 1
+                new = _Matrix(job.arrival(event.at))
+                self._matrices.setdefault(job.matrix, new).live += 1
             if self.shares is not None:
                 self.shares.submitted(job)
 
-    def _on_joined(self, event: BuilderJoined) -> None:
-        self._builders[event.builder.id] = event.builder
-        self.hours.on_joined(event)
-
     def _on_gone(self, event: BuilderRetired | BuilderLost) -> None:
-        self._builders.pop(event.builder, None)
         self.hours.on_gone(event)
         if self.shares is not None:
             self.shares.gone(event.builder)
@@ -250,7 +233,7 @@ class Tally:
             self._expected[event.job] = event.dispatch_at
 
     def _on_planned(self, event: PoolPlanned) -> None:
-        self._desired[event.pool] = float(event.desired)
+        self.desired[event.pool,] = event.desired
 
     # --- commands ---------------------------------------------------------------------------
 
@@ -266,11 +249,6 @@ class Tally:
             self.series.observe("farm_dispatch_estimate_error_seconds", abs(error), labels)
         if self.shares is not None:
             self.shares.started(command, at)
-
-    def _requeued(self, command: RequeueJob, at: float) -> None:
-        self.series.add("farm_attempts_total", ("lost",))
-        if self.shares is not None:
-            self.shares.over(command.job, at)
 
     def _ended(self, command: EndJob, event: Event) -> None:
         job, outcome = command.job, command.outcome
@@ -300,8 +278,9 @@ class Tally:
         observe("farm_job_waiting_seconds", max(0.0, started_at - arrived_at), labels)
         observe("farm_job_service_seconds", service_time, labels)
         observe("farm_job_response_seconds", max(0.0, finished_at - arrived_at), labels)
-        builder = self._builders.get(command.builder or "")
-        if builder is not None and command.outcome == "succeeded" and job.service_time > 0:
+        there = self.hours.joined.get(command.builder or "")
+        if there is not None and command.outcome == "succeeded" and job.service_time > 0:
+            builder, _ = there
             ratio = service_time * builder.speed / job.service_time
             self.slowdowns[builder.pool].append(ratio)
 
