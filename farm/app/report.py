@@ -40,7 +40,6 @@ from farm.results.figures.chart import Chart
 from farm.results.figures.page import Section, Table, made_by, page, write_page
 from farm.results.figures.time_axis import WallClock
 from farm.results.formatting import (
-    readable_count,
     readable_percent,
     readable_ratio,
     readable_span,
@@ -247,7 +246,7 @@ def _parts_table(name: str, parts: Mapping[str, Part]) -> Table:
         times = (of.waiting_time.mean, of.waiting_time.p95, of.response_time.mean)
         hourly = None if of.throughput_per_s is None else of.throughput_per_s * 3600
         costs = (readable_ratio(of.cost), readable_percent(of.idle_share), readable_ratio(hourly))
-        rows.append((key, readable_count(of.submitted), *map(readable_span, times), *costs))
+        rows.append((key, f"{of.submitted:,}", *map(readable_span, times), *costs))
     head = (name, "jobs", "mean wait", "p95 wait", "mean response", "cost", "idle", "jobs an hour")
     return Table("", head, rows)
 

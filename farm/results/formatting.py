@@ -54,11 +54,6 @@ def spoken_number(value: int) -> str:
     return words[value] if 0 <= value < len(words) else f"{value:,}"
 
 
-def readable_count(value: int | None) -> str:
-    """Return a count with thousands separators: ``106,233``."""
-    return NOTHING if value is None else f"{value:,}"
-
-
 def readable_ratio(value: float | None) -> str:
     """Return a pure number with three significant digits."""
     if value is None or not math.isfinite(value):

@@ -13,7 +13,7 @@ from farm.results.run_directory import Run, RunDirectory, RunState, this_version
 from farm.results.summary.figures import Figures
 from farm.results.summary.summary import Measured, Summary
 from farm.results.summary.tally import Tallied
-from farm.results.table.job_table import ColumnsOf, JobTable
+from farm.results.table.job_table import JobTable, table_of
 from farm.results.table.records import RunRecords
 from farm.scenario import Scenario
 
@@ -83,7 +83,7 @@ class RecordedRun:
         """The table of jobs. Raises InputError for those of a run that let them go."""
         if not self.has_jobs:
             raise InputError(f"{self.label}: found no jobs, which were too many to be held")
-        return JobTable(ColumnsOf(self._records, self.scenario.scheduling.fair_share))
+        return table_of(self._records, self.scenario.scheduling.fair_share)
 
     def entries(self) -> Iterator[Entry]:
         """Yield the events with their commands. Raises InputError if no events were kept."""

@@ -20,8 +20,8 @@ from farm.core.model import Job
 from farm.results.comparison.answer import Choice
 from farm.results.report.comparison_figures import trade_off_chart
 from farm.results.report.series import JobsOverTime, busy_shares, highest, lanes
-from farm.results.table.job_table import joined, tables_of
-from farm.results.table.records import RunRecords
+from farm.results.table.job_table import table_of
+from farm.results.table.records import Recorder
 
 SMALL = {"workload__0__count": 40}
 
@@ -214,7 +214,9 @@ def test_slots_are_distinguished_and_their_busy_time_adds_up() -> None:
     given = [("1", 0, 4, "a"), ("2", 1, 2, "a"), ("3", 4, 6, "a"), ("4", 0, 8, "b")]
     ends = [EndJob(Job(id=name, service_time=1.0), "succeeded", 1, 0.0, end, start, start, builder)
             for name, start, end, builder in given]  # fmt: skip
-    jobs = JobsOverTime(joined(tables_of(RunRecords.of(ends))))
+    recorder = Recorder()
+    recorder.ends += ends
+    jobs = JobsOverTime(table_of(recorder.records(), ()))
     found = lanes(jobs)
     assert [lane.name for lane in found] == ["a", "a 2", "b"]
     assert sorted(place for lane in found for place in lane.jobs) == [0, 1, 2, 3]

@@ -12,6 +12,7 @@ from farm.assembly import make_scheduler
 from farm.core.commands import Command, EndJob, StartJob
 from farm.core.events import Event
 from farm.results.audit.auditor import Auditor
+from farm.results.log.reader import read_log
 from farm.results.log.replay import Difference, replay
 from farm.results.log.writer import EventLogWriter
 from farm.scenario import Scenario, parse_scenario
@@ -49,7 +50,7 @@ class Outcome:
 
     def replayed(self) -> Difference | None:
         """Replay the log through a fresh scheduler; None: the same commands."""
-        return replay(self.log, make_scheduler(self.scenario))
+        return replay(read_log(self.log), make_scheduler(self.scenario))
 
 
 def run_in(world: str, document: dict[str, Any], log: Path) -> Outcome:

@@ -9,7 +9,7 @@ import pytest
 
 from farm.core.commands import log_name
 from farm.results.descriptive_statistics import Spread
-from farm.results.formatting import readable_count, readable_percent, readable_ratio, readable_span
+from farm.results.formatting import readable_percent, readable_ratio, readable_span
 from farm.results.log.lines import COMMANDS, EVENTS
 from farm.results.run_directory import Meta
 from farm.results.summary.builder_time import BuilderCounts
@@ -80,8 +80,7 @@ def test_spans(seconds: float | None, text: str) -> None:
 
 
 def test_other_numbers() -> None:
-    """Counts, ratios and percentages."""
-    assert (readable_count(106233), readable_count(None)) == ("106,233", "-")
+    """Ratios and percentages."""
     assert (readable_ratio(1.23456), readable_ratio(12345.6)) == ("1.23", "12,346")
     assert readable_ratio(None) == readable_percent(None) == "-"
     assert readable_percent(0.1234) == "12.3 %"

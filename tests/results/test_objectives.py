@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from statistics import NormalDist
 
 import pytest
 
 from farm.core.commands import EndJob
 from farm.core.errors import InputError
+from farm.core.events import JobsSubmitted
 from farm.core.model import Cause, Job
 from farm.results.comparison import significance
 from farm.results.comparison.significance import student_quantile
 from farm.results.summary.builder_time import Window
 from farm.results.summary.objectives import Term, measure, parse_objective
-from farm.results.table.records import RunRecords
+from farm.results.table.records import Recorder, RunRecords
+
+
+def recorded(ends: Iterable[EndJob], *unended: Job) -> RunRecords:
+    """Return the records of jobs that ended so, and of others that never ended."""
+    recorder = Recorder()
+    recorder.ends += ends
+    recorder(JobsSubmitted(0.0, unended), [])
+    return recorder.records()
 
 
 def records(*waits: float, service: float = 10.0) -> RunRecords:
@@ -26,7 +36,7 @@ def records(*waits: float, service: float = 10.0) -> RunRecords:
         return EndJob(job, "cancelled", 1, 0.0, 99.0, cause=Cause.UNRUNNABLE)
 
     jobs = (Job(id=str(n), service_time=service) for n in range(len(waits)))
-    return RunRecords.of(list(map(end, jobs, waits)))
+    return recorded(map(end, jobs, waits))
 
 
 def test_terms_are_read() -> None:
@@ -86,10 +96,10 @@ def test_a_matrix_with_a_job_that_was_given_up_takes_forever() -> None:
     (longest,) = parse_objective("max(matrix_response_time) < 1m")
     given_up = [in_matrix("a", n, Cause.UNRUNNABLE) for n in range(4)]
     ends = [*given_up, in_matrix("a", 4), in_matrix("b", 0), in_matrix("c", 0)]
-    found = RunRecords.of(ends)
+    found = recorded(ends)
     assert measure(found, Window(), longest) == math.inf
     assert measure(found, Window(), p50) == 10.0
-    assert measure(RunRecords.of(given_up), Window(), p50) == math.inf
+    assert measure(recorded(given_up), Window(), p50) == math.inf
 
 
 def test_a_matrix_with_jobs_that_never_ended_counts_once() -> None:
@@ -97,11 +107,10 @@ def test_a_matrix_with_jobs_that_never_ended_counts_once() -> None:
     (p50,) = parse_objective("p50(matrix_response_time) < 1m")
     (longest,) = parse_objective("max(matrix_response_time) < 1m")
     ends = [in_matrix(f"done{n}", 0) for n in range(3)]
-    unended = [(in_matrix("lost", n).job, 0.0) for n in range(20)]
-    found = RunRecords.of(ends, unended)
+    found = recorded(ends, *(in_matrix("lost", n).job for n in range(20)))
     assert measure(found, Window(), longest) == math.inf
     assert measure(found, Window(), p50) == 10.0
-    alone = RunRecords.of(ends, [(Job(id="x", service_time=1.0), 0.0)])
+    alone = recorded(ends, Job(id="x", service_time=1.0))
     assert measure(alone, Window(), longest) == 10.0
 
 

@@ -58,7 +58,7 @@ def test_all_observers_agree(seed: int, tmp_path: Path) -> None:
         player = Player(farm)
         player.play((dice.choice(KINDS + OFTEN), dice.randrange(2**32)) for _ in range(150))
         player.run_out()
-    assert replay(tmp_path / "log", new_farm().scheduler) is None
+    assert replay(read_log(tmp_path / "log"), new_farm().scheduler) is None
     for entry in read_log(tmp_path / "log"):
         again(entry.event, entry.commands)
     records = again.records()

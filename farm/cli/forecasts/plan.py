@@ -14,8 +14,9 @@ from farm.app.forecasts.capacity import plan_pools, priced
 from farm.app.sweeps.axes import parse_axis
 from farm.core.errors import InputError
 from farm.results.figures.chart import time_unit
-from farm.results.figures.lines import Figure, check_figures, write_figures
+from farm.results.figures.lines import KINDS, Figure, write_figures
 from farm.results.figures.page import made_by
+from farm.results.output_file import check_output
 from farm.results.report.comparison_figures import COST_UNIT
 from farm.results.summary.objectives import Term, check_pools, parse_objective
 from farm.scenario import Scenario, load_scenario
@@ -72,7 +73,7 @@ def plan(
     terms = parse_objective(slo)
     if not 0.5 <= confidence < 1:
         raise InputError(f"--confidence: found {confidence:g}; allowed: from 0.5, below 1")
-    check_figures(plot, "--plot")
+    check_output(plot, KINDS, "--plot")
     wanted = load_scenario(scenario, sets or ())
     check_pools(terms, wanted.pools)
     wanted = priced(wanted, _prices(price or (), wanted))

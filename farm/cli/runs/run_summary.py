@@ -16,12 +16,14 @@ from farm.app.recorded.result import Result
 from farm.core.commands import Command
 from farm.core.errors import FarmError, InputError
 from farm.core.events import Event
+from farm.results.formatting import sentence
 from farm.results.log.writer import EventLogLines
 from farm.results.run_directory import EVENTS, next_directory
 from farm.results.summary.summary import Summary
 from farm.scenario import Scenario
 from farm.sim.too_large import expected_jobs
 from farm.terminal.output import note, print_json, remark, shared_progress, warn
+from farm.terminal.tables import styled
 
 
 @contextmanager
@@ -72,7 +74,7 @@ def show(result: Result, *, as_json: bool, quiet: bool) -> None:
 
         with shared_progress("finding where builders are short", silent=quiet) as on_share:
             answer = result.answered(on_share)  # it simulates
-        note(table.first_sentence(answer))
+        note(styled(sentence(answer), "bold"))
         note(table.render_summary(summary))
     remark(*(f"warning: {one}" for one in summary.warnings))
     remark(*(f"remark: {one}" for one in summary.remarks))

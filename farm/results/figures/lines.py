@@ -11,6 +11,8 @@ from farm.results.figures.page import Section, page, write_page
 from farm.results.output_file import check_output
 
 Points = Sequence[tuple[float, float]]
+KINDS = (".html", *SUFFIXES)
+"""The endings of names that ``write_figures`` can write."""
 
 
 class Figure(NamedTuple):
@@ -40,11 +42,6 @@ class Figure(NamedTuple):
         return chart.finished()
 
 
-def check_figures(path: Path | None, option: str) -> None:
-    """Raise InputError if ``write_figures`` could not write the file."""
-    check_output(path, (".html", *SUFFIXES), option)
-
-
 def write_figures(
     path: Path, figures: Sequence[Figure], option: str, title: str = "", words: Sequence[str] = ()
 ) -> None:
@@ -53,7 +50,7 @@ def write_figures(
     ``title`` and ``words`` are the page's: the answer, then where it is from. Pictures after the
     first are numbered: ``wait.svg``, ``wait-2.svg``. Raises InputError.
     """
-    check_figures(path, option)
+    check_output(path, KINDS, option)
     if path.suffix == ".html":
         charts = [figure.draw() for figure in figures]
         under = words[-1] if words else ""

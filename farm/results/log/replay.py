@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 import msgspec
 
 from farm.core.commands import Command, Ignored, SetAlarm
 from farm.core.driver import Handler
 from farm.core.events import Event, FarmOpened
-from farm.results.log.reader import Entry, read_log
+from farm.results.log.reader import Entry
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -34,15 +33,13 @@ class Difference(msgspec.Struct, frozen=True):
         )
 
 
-def replay(log: Path | str | Iterable[Entry], scheduler: Handler) -> Difference | None:
-    """Pass a log's events to a scheduler; return the first difference, None if there is none.
+def replay(entries: Iterable[Entry], scheduler: Handler) -> Difference | None:
+    """Pass events to a scheduler; return the first difference, None if there is none.
 
     ``scheduler`` must be new and configured like the one that made the log. The last entry of a
     truncated log may lack commands; only the remaining ones are compared there. After a takeover
-    alarms are not compared: a successor sets its own, as it does not know which were set. Raises
-    InputError for a log that cannot be read.
+    alarms are not compared: a successor sets its own, as it does not know which were set.
     """
-    entries = read_log(log) if isinstance(log, str | Path) else log
     comparison = Comparison()
     for entry in entries:
         if (difference := comparison.of(entry, scheduler.handle(entry.event))) is not None:

@@ -147,7 +147,9 @@ class Measured:
     ) -> None:
         self._wall_time, self._warnings, self._remarks = wall_time, warnings, remarks
         self._info = info
-        self._all = records.lasting(info.until).having(fair_share=info.fair_share)
+        last_at = max(records.last_at, info.until)
+        charged = records.having(fair_share=info.fair_share)
+        self._all = msgspec.structs.replace(charged, last_at=last_at)
         runs = Runs.one(self._all, info.seed)
         self._counted = Counted(runs, info)
         if isinstance(records, Tallied):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 from rich.text import Text
 
 from farm.results.descriptive_statistics import Spread
 from farm.results.formatting import (
-    readable_count,
     readable_percent,
     readable_ratio,
     readable_span,
@@ -18,7 +17,7 @@ from farm.results.formatting import (
 from farm.results.summary.costs import Part
 from farm.results.summary.summary import Quiescence, Summary
 from farm.terminal.layout import story
-from farm.terminal.tables import Listing, as_html, numbers, texts
+from farm.terminal.tables import Listing, as_html, group, numbers, styled, texts
 from farm.units import many
 
 
@@ -29,17 +28,12 @@ def render_summary(summary: Summary) -> RenderableType:
         where += f", {summary.engine}"  # the server; a simulation is the same by either engine
     title = Text.assemble((summary.name, "bold"), where)
     parts = [_pools(summary.pools)] if len(summary.pools) > 1 else []
-    return Group(title, story(_events(summary)), _spreads(summary), *parts)
-
-
-def first_sentence(answer: str) -> Text:
-    """Return what is said of a run before its tables."""
-    return Text(sentence(answer), "bold")
+    return group(title, story(_events(summary)), _spreads(summary), *parts)
 
 
 def summary_html(answer: str, summary: Summary) -> str:
     """Return the first sentence on a run and its tables as HTML, for notebooks."""
-    return as_html(Group(first_sentence(answer), render_summary(summary)))
+    return as_html(group(styled(sentence(answer), "bold"), render_summary(summary)))
 
 
 def _pools(pools: Mapping[str, Part]) -> Listing:
@@ -47,7 +41,7 @@ def _pools(pools: Mapping[str, Part]) -> Listing:
     for name, of in pools.items():
         waits = map(readable_span, (of.waiting_time.mean, of.waiting_time.p95))
         costs = readable_ratio(of.cost), readable_percent(of.idle_share)
-        rows.append((name, readable_count(of.submitted), *waits, *costs))
+        rows.append((name, f"{of.submitted:,}", *waits, *costs))
     columns = numbers("jobs", "mean wait", "p95 wait", "cost", "idle")
     return Listing((*texts("pool"), *columns), rows, first_to_go=("idle", "cost"))
 
@@ -86,33 +80,29 @@ def _at_the_end(found: Quiescence | None) -> list[tuple[str, str]]:
 
 def _jobs(summary: Summary) -> str:
     jobs = summary.jobs
-    parts = [f"{readable_count(jobs.submitted)} submitted"]
+    parts = [f"{jobs.submitted:,} submitted"]
     ended = {word: getattr(jobs, word) for word in jobs.__struct_fields__[1:]}
-    parts += [
-        f"{readable_count(count)} {word}"
-        for word, count in ended.items()
-        if count or word == "succeeded"
-    ]
+    parts += [f"{count:,} {word}" for word, count in ended.items() if count or word == "succeeded"]
     if summary.attempts > jobs.submitted:
-        parts.append(f"{readable_count(summary.attempts)} attempts")
+        parts.append(f"{summary.attempts:,} attempts")
     return ", ".join(parts)
 
 
 def _builders(summary: Summary) -> str:
     builders = summary.builders
-    parts = [f"{readable_count(builders.joined)} joined", f"at most {builders.max_running} at once"]
+    parts = [f"{builders.joined:,} joined", f"at most {builders.max_running} at once"]
     if builders.retired:
-        parts.append(f"{readable_count(builders.retired)} retired")
+        parts.append(f"{builders.retired:,} retired")
     if builders.lost:
-        parts.append(f"{readable_count(builders.lost)} lost")
+        parts.append(f"{builders.lost:,} lost")
     if builders.over_provisioned:
         idle = readable_span(builders.over_provisioned_time)
-        parts.append(f"{readable_count(builders.over_provisioned)} never ran a job ({idle})")
+        parts.append(f"{builders.over_provisioned:,} never ran a job ({idle})")
     return ", ".join(parts)
 
 
 def _speed(summary: Summary) -> str:
-    events = f"{readable_count(summary.events)} events"
+    events = f"{summary.events:,} events"
     return f"{readable_span(summary.wall_time)} of real time, {events}"
 
 
@@ -129,6 +119,6 @@ def _spreads(summary: Summary) -> Listing:
     for name, of, readable in spreads:
         if of.count:
             values = (of.mean, of.std, of.p50, of.p95, of.p99, of.max)
-            rows.append((name, *map(readable, values), readable_count(of.count)))
+            rows.append((name, *map(readable, values), f"{of.count:,}"))
     columns = numbers("mean", "std", "p50", "p95", "p99", "max", "of")
     return Listing((*texts(""), *columns), rows, first_to_go=("std", "p99", "max", "of"))

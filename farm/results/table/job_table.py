@@ -100,14 +100,9 @@ class JobTable:
 
 
 class ColumnsOf(Mapping[str, Array]):
-    """The public columns of a run's jobs, as ``tables_of`` joined; each is made at its first use.
+    """The public columns of some tables together; each is made at its first use."""
 
-    Jobs are in order of ending; those that never ended come last.
-    """
-
-    def __init__(self, records: RunRecords, fair_share: Sequence[str] = ()) -> None:
-        charged = records.having(fair_share=fair_share)
-        tables = [charged.jobs, charged.lost]
+    def __init__(self, *tables: Jobs) -> None:
         self._tables = [table for table in tables if len(table)] or tables[:1]
         self._made: dict[str, Array] = {}
 
@@ -145,21 +140,22 @@ def joined(tables: Iterable[JobTable]) -> JobTable:
     return JobTable({name: np.concatenate([part[name] for part in filled]) for name in common})
 
 
-def tables_of(records: RunRecords, fair_share: Sequence[str] = ()) -> Iterator[JobTable]:
-    """Yield a run's table in parts: jobs in order of ending; those that never ended come last.
+def table_of(records: RunRecords, fair_share: Sequence[str]) -> JobTable:
+    """Return a run's table: jobs in order of ending; those that never ended come last.
 
     ``fair_share`` names the attributes whose values, joined by ``/``, are the invocation.
     """
     charged = records.having(fair_share=fair_share)
+    return JobTable(ColumnsOf(charged.jobs, charged.lost))
+
+
+def tables_of(records: RunRecords, fair_share: Sequence[str] = ()) -> Iterator[JobTable]:
+    """Yield the same table in parts."""
+    charged = records.having(fair_share=fair_share)
     for jobs in (charged.jobs, charged.lost):
         for begin in range(0, len(jobs), AT_ONCE):
-            yield _table(jobs.taken(slice(begin, begin + AT_ONCE)))
+            yield JobTable(ColumnsOf(jobs.taken(slice(begin, begin + AT_ONCE))))
     yield EMPTY
-
-
-def _table(jobs: Jobs) -> JobTable:
-    found = {name: getattr(jobs, field) for name, field in FIELDS.items()}
-    return JobTable({name: _plain(it) for name, it in found.items() if it is not None})
 
 
 def _plain(column: Coded | Array) -> Array:
@@ -171,10 +167,10 @@ def _plain(column: Coded | Array) -> Array:
 
 FIELDS = {json_name(name): name for name in PUBLIC}
 """The columns of a table of jobs, by their names in files."""
-EMPTY = _table(Jobs.of(()))
+EMPTY = JobTable(ColumnsOf(Jobs.of(())))
 """A table of no jobs, with the types of the columns."""
 RECORDED = Known(np.zeros(0), np.zeros(0), Coded(np.arange(0), ()), Coded(np.arange(0), ()))
-_ALL = _table(Jobs.of((), recorded=RECORDED, recorded_row=np.arange(0))).to_dict()
+_ALL = ColumnsOf(Jobs.of((), recorded=RECORDED, recorded_row=np.arange(0)))
 TYPES = {name: column.dtype for name, column in _ALL.items() if name not in MARKED}
 """The types of all columns that a run may have, but for fields of the user's own."""
 COLUMNS = tuple(name for name in EMPTY.columns if name not in MARKED)

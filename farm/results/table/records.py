@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from math import inf, nan
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -24,7 +25,7 @@ from farm.core.events import (
 )
 from farm.core.model import Cause, Job
 from farm.records.attempt import Happened
-from farm.results.table.builders import Attempts, BuilderLives, Builders, BuilderSpan, VoidAttempt
+from farm.results.table.builders import Attempts, BuilderLives, Builders, VoidAttempt
 from farm.results.table.columns import Coded, Numbers, coded, integers, total
 from farm.results.table.jobs import OUTCOMES, Jobs, Known
 
@@ -44,46 +45,6 @@ class RunRecords(msgspec.Struct, kw_only=True, eq=False, dict=True):
     last_at: float
     #: the rows of ``jobs``, and of ``lost``, in a workload that is one trace; None: go by ids
     rows: Sequence[Numbers] | None = None
-
-    @classmethod
-    def of(
-        cls,
-        ends: Sequence[EndJob],
-        unended: Sequence[tuple[Job, float]] = (),
-        *,
-        spans: Sequence[BuilderSpan] = (),
-        void: Sequence[VoidAttempt] = (),
-        running: Mapping[str, EndJob] | None = None,
-        estimates: Mapping[str, float | None] | None = None,
-        events: int = 0,
-        last_at: float = 0.0,
-    ) -> RunRecords:
-        """Return the tables of these values.
-
-        ``unended`` are jobs, each with the instant of its submission; those that run are also in
-        ``running``, by id, as if they had ended.
-        """
-        running, numbers, estimates = running or {}, dict[str, int](), estimates or {}
-        rows = {end.job.id: row for row, end in enumerate(ends)} if void else {}
-        endless = [
-            running.get(job.id) or EndJob(job, "cancelled", 0, at, nan) for job, at in unended
-        ]
-
-        def builders_of(records: Sequence[Any]) -> Coded:
-            return coded([one.builder for one in records], numbers)
-
-        return cls(
-            builders=Builders.of(spans, builder=builders_of(spans)),
-            jobs=Jobs.of(ends, builder=builders_of(ends), estimates=estimates),
-            lost=lost(endless, builder=builders_of(endless), estimates=estimates),
-            void=Attempts.of(
-                void,
-                builder=builders_of(void),
-                row=np.array([rows.get(one.job, -1) for one in void], np.int64),
-            ),
-            events=events,
-            last_at=last_at,
-        )
 
     @cached_property
     def attempts(self) -> Attempts:
@@ -123,10 +84,6 @@ class RunRecords(msgspec.Struct, kw_only=True, eq=False, dict=True):
     def within(self, start: float = -inf, end: float = inf) -> tuple[Jobs, Jobs]:
         """Return the jobs that arrived in a window: those that ended, and those that did not."""
         return self.jobs.within(start, end), self.lost.within(start, end)
-
-    def lasting(self, until: float) -> RunRecords:
-        """Return the same of a run that lasted at least until then, without events."""
-        return msgspec.structs.replace(self, last_at=max(self.last_at, until))
 
     def touching(self, start: float, end: float) -> RunRecords:
         """Return the jobs and builders that the Taskcluster simulator counts in a run phase.
@@ -202,15 +159,28 @@ class Recorder:
             elif type(command) is RequestBuilder:
                 self._lives.requested(command.builder, event.at)
 
-    def records(self, running: Mapping[str, EndJob] | None = None) -> RunRecords:
-        """Return the records so far; ``running``: of a run in progress (``RunRecords.of``)."""
-        return RunRecords.of(
-            [*self.ends],
-            list(self._open.values()),
-            spans=[*self._lives.spans],
-            void=[*self._void],
-            running=running,
-            estimates=self._estimates,
+    def records(self, running: Mapping[str, EndJob] = MappingProxyType({})) -> RunRecords:
+        """Return the records so far; ``running``: by id the jobs that run, as if they had ended."""
+        ends, void, spans = [*self.ends], [*self._void], [*self._lives.spans]
+        endless = [
+            running.get(job.id) or EndJob(job, "cancelled", 0, at, nan)
+            for job, at in self._open.values()
+        ]
+        rows = {end.job.id: row for row, end in enumerate(ends)} if void else {}
+        numbers, estimates = dict[str, int](), self._estimates
+
+        def builders_of(records: Sequence[Any]) -> Coded:
+            return coded([one.builder for one in records], numbers)
+
+        return RunRecords(
+            builders=Builders.of(spans, builder=builders_of(spans)),
+            jobs=Jobs.of(ends, builder=builders_of(ends), estimates=estimates),
+            lost=lost(endless, builder=builders_of(endless), estimates=estimates),
+            void=Attempts.of(
+                void,
+                builder=builders_of(void),
+                row=np.array([rows.get(one.job, -1) for one in void], np.int64),
+            ),
             events=self._events,
             last_at=self._last.at if self._last else 0.0,
         )

@@ -31,14 +31,14 @@ class Parrot:
 
 def test_same_commands_are_no_difference(log: Path, history: Any) -> None:
     """The proof that one scheduler runs both worlds rests on this comparison."""
-    assert replay(log, Parrot(history)) is None
+    assert replay(read_log(log), Parrot(history)) is None
 
 
 def test_the_first_difference_is_shown(log: Path, history: Any) -> None:
     """A changed scheduler is caught at its first different event, with its line."""
     event, commands = history[3]
     history[3] = (event, list(reversed(commands)))
-    difference = replay(log, Parrot(history))
+    difference = replay(read_log(log), Parrot(history))
     assert difference is not None
     assert difference.line == 5
     assert difference.event == event
@@ -50,7 +50,7 @@ def test_ignoring_is_part_of_the_answer(log: Path, history: Any) -> None:
     """Handling an event that the recorded run ignored is a difference, with or without commands."""
     index = next(i for i, (_, commands) in enumerate(history) if commands is IGNORED)
     history[index] = (history[index][0], NO_COMMANDS)
-    difference = replay(log, Parrot(history))
+    difference = replay(read_log(log), Parrot(history))
     assert difference is not None
     assert difference.recorded_ignored
     assert not difference.replayed_ignored
