@@ -24,7 +24,7 @@ OTHERS = {
         "farm/records/bundle.py": "a file of bundles",
         "provisioner/algorithms/manual.py": "the Taskcluster simulator's option, in scenarios",
         "tests/provisioner/algorithms/": "the same, and Buildbarn's",
-        "tests/results/test_taskcluster_event_store.py": "the Taskcluster simulator's word",
+        "tests/results/test_taskcluster.py": "the Taskcluster simulator's word",
     },
     "duration": {
         "farm/app/api.py": "an option of farm run, and its argument",

@@ -1,17 +1,21 @@
-"""The Taskcluster simulator's event store: the phase's events, one pass of analysis, its file."""
+"""The Taskcluster simulator's event store: the phase's events, one pass of analysis, its file.
+
+The file is compared with what the original simulator reads and writes.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import os
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 import farm
-from farm.cli.main import app
 from farm.core.commands import IGNORED
 from farm.core.errors import InputError
 from farm.core.events import BuilderLost
@@ -111,22 +115,55 @@ def test_a_contradiction_is_reported():
         EventStore.from_json("[1]")
 
 
+SOURCE = "https://github.com/taskcluster/taskcluster-provisioning-simulator"
+#: read here, because the fixture `farm` hides such names
+CHECKOUT = Path(os.environ.get("FARM_TASKCLUSTER", ""))
+#: builders that come, go and are lost; jobs that are repeated, and some that fail permanently
+SCENARIO = small_scenario(
+    {
+        "boot_time": "20s",
+        "idle_timeout": "3m",
+        "slots": 3,
+        "speed": 1.5,
+        "losses": {"rate": "4/h"},
+        "provisioner": {"algorithm": "taskcluster", "max": 6},
+    },
+    {"poisson": {"rate": "6/m"}, "service_time": {"uniform": {"min": 10, "max": 300}}},
+    phases={"ramp_up": "10m", "run": "1h", "ramp_down": "20m"},
+    scheduling={"retries": 1, "compatibility": "taskcluster"},
+)
+#: what follows the time and the name of each event
+FORMS: dict[str, list[type]] = {
+    "task-created": [str],
+    "task-started": [str, str],
+    "task-resolved": [str],
+    "worker-requested": [str, dict],
+    "worker-started": [str],
+    "worker-shutdown": [str],
+}
+#: read by the original's own code, written again, and sampled every minute
+READ = """
+const {DataStore} = require(process.argv[1] + '/src/datastore');
+const text = require('fs').readFileSync(process.argv[2], 'utf8');
+const store = DataStore.fromSerializable(JSON.parse(text));
+const metrics = Object.fromEntries(process.argv.slice(3).map(name => [name, DataStore[name]]));
+const samples = store.analyze({interval: 60000, metrics}).metrics;
+console.log(JSON.stringify({store: store.asSerializable(), samples}));
+"""
+
+
 @pytest.fixture(scope="module")
 def result() -> farm.Result:
-    """A run with builders that come and go, and phases."""
-    sized = {"algorithm": "taskcluster", "max": 5}
-    return farm.simulate(
-        small_scenario(
-            {"boot_time": "20s", "idle_timeout": "1m", "provisioner": sized},
-            {"poisson": {"rate": "1/m"}, "service_time": {"uniform": {"min": 10, "max": 90}}},
-            phases={"ramp_up": "1m", "run": "1h", "ramp_down": "5m"},
-            scheduling={"compatibility": "taskcluster"},
-        )
-    )
+    """A run with everything that the six events describe."""
+    result = farm.simulate(SCENARIO, keep_events=True)
+    assert result.summary["jobs"]["failed"] > 0
+    assert result.summary["builders"]["lost"] > 0
+    return result
 
 
-def test_a_run_has_its_store(result: farm.Result):
+def test_a_run_has_its_store():
     """Its fifteen statistics are those of the run's own summary, as Taskcluster counts."""
+    result = farm.simulate(SCENARIO, pools__p__losses=None)
     found, summary = result.event_store.statistics(), result.summary
     assert len(found) == 15
     assert found["Simulation Duration"] == 3_600_000
@@ -134,17 +171,21 @@ def test_a_run_has_its_store(result: farm.Result):
     assert found["Mean wait time"] == pytest.approx(summary["waiting_time_s"]["mean"] * 1000)
     assert found["Maximum wait time"] == pytest.approx(summary["waiting_time_s"]["max"] * 1000)
     started = [s["runningWorkers"] for s in result.analyze(60_000).metrics]
-    assert max(started) <= 5
+    assert max(started) <= 6
 
 
-def exported(result: farm.Result, tmp_path: Path) -> Path:
+@pytest.fixture
+def export(farm: Callable[..., Any], tmp_path: Path) -> Callable[[farm.Result], Path]:
     """Return the file that the command writes of a run."""
-    result.save(tmp_path / "run")
-    out = tmp_path / "datastore.json"
-    words = ["admin", "export", str(tmp_path / "run"), "--format", "taskcluster", "-o", str(out)]
-    done = CliRunner().invoke(app, words)
-    assert done.exception is None, done.exception
-    return out
+
+    def exported(result: Any) -> Path:
+        out = tmp_path / "datastore.json"
+        run = result.save(tmp_path / "run")
+        done = farm("admin", "export", run, "--format", "taskcluster", "-o", out)
+        assert done.code == 0, done.err
+        return out
+
+    return exported
 
 
 #: two jobs of 10 s in the run phase; nothing happens after the first 70 s of it
@@ -154,10 +195,10 @@ QUIET = small_scenario(
 )
 
 
-def test_the_phase_lasts_though_nothing_happens_at_its_end(tmp_path: Path):
+def test_the_phase_lasts_though_nothing_happens_at_its_end(export: Callable[[Any], Path]):
     """Its length was the last event's time: the charts of a farm at rest ended there."""
     result = farm.simulate(QUIET, keep_events=True)
-    store = EventStore.from_json(exported(result, tmp_path).read_bytes())
+    store = EventStore.from_json(export(result).read_bytes())
     assert store.duration == result.event_store.duration == 1_200_000
     assert store.statistics()["Simulation Duration"] == 1_200_000
     samples = result.analyze(60_000, {"done": METRICS["resolvedTasks"]}).metrics
@@ -185,15 +226,52 @@ def test_a_builder_that_was_lost_twice_is_one_worker(history: Any):
     assert store.statistics()["Shutdown Workers"] >= 1
 
 
-def test_the_file_round_trips(result: farm.Result, tmp_path: Path):
+def test_the_file_round_trips(
+    result: farm.Result, farm: Callable[..., Any], export: Callable[[Any], Path], tmp_path: Path
+):
     """Exported, read again, and used as a load: nothing is lost."""
-    out = exported(result, tmp_path)
+    out = export(result)
     again = EventStore.from_json(out.read_bytes())
     assert again == EventStore.from_json(result.event_store.to_json())
     assert again.statistics() == result.event_store.statistics()
-    assert set(json.loads(out.read_text())) == {"duration", "events"}
     table = tmp_path / "tasks.csv"
-    done = CliRunner().invoke(app, ["import", "taskcluster", str(out), "-o", str(table)])
-    assert done.exception is None, done.exception
+    done = farm("import", "taskcluster", out, "-o", table)
+    assert done.code == 0, done.err
     resolved = sum(event[1] == "task-resolved" for event in again.events)
     assert len(table.read_text().splitlines()) == 1 + resolved
+
+
+@pytest.fixture
+def original() -> Path:
+    """Return a checkout of the simulator; its licence forbids keeping it here."""
+    folder = CHECKOUT.absolute()
+    if not (folder / "src/datastore.js").is_file():
+        pytest.skip(f"needs `git clone {SOURCE}`, with FARM_TASKCLUSTER=<that folder>")
+    return folder
+
+
+def test_the_original_reads_it(
+    original: Path, export: Callable[[Any], Path], result: farm.Result, tool: Callable[[str], str]
+):
+    """`fromSerializable` and `asSerializable` lose nothing, and its samples are the farm's."""
+    exported = export(result)
+    words = [tool("node"), "-e", READ, str(original), str(exported), *METRICS]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["store"] == json.loads(exported.read_text())
+    assert len(found["samples"]) > 30
+    assert found["samples"] == result.analyze(60_000, METRICS).metrics
+
+
+def test_its_form_is_the_originals(result: farm.Result):
+    """Two keys; events in order of time, each with what the original expects of it, and no more."""
+    document = json.loads(result.event_store.to_json())
+    assert document.keys() == {"duration", "events"}
+    assert document["duration"] == 3_600_000
+    events = document["events"]
+    assert [time for time, *_ in events] == sorted(time for time, *_ in events)
+    found = {(name, *map(type, rest)) for _, name, *rest in events}
+    assert found == {(name, *form) for name, form in FORMS.items()}
+    sizes = [rest[1] for _, name, *rest in events if name == "worker-requested"]
+    assert all(size == {"capacity": 3, "utility": 1.5} for size in sizes)
