@@ -13,6 +13,17 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "grafana" / "dashboards"
+#: of what is shown: every kind of series
+AMD64 = {"platform": {"processor": "amd64"}}
+POOL = AMD64 | {
+    "name": "linux",
+    "slots": 2,
+    "boot_time": "1m",
+    "contention": {"slowdown": "thesis"},
+}
+TEAMS = {"team": {"red": 2, "blue": 1}, "build": ["a", "b"]}
+ARRIVALS = AMD64 | {"heavy": {"probability": 0.3}, "fails": 0.1, "attributes": TEAMS}
+SCHEDULING = {"fair_share": ["team", "build"], "stickiness": ["0s", "1m"]}
 #: Grafana's values for its variables
 VALUES = {
     "$__rate_interval": "5m",

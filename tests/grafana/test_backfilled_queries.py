@@ -19,7 +19,18 @@ import yaml
 from farm.results.run_directory import Run, load_run
 from tests.fixtures.plausibility import implausible
 from tests.fixtures.prometheus import Prometheus
-from tests.grafana.conftest import FOLDER, ROOT, intervals, load, panels, plain
+from tests.grafana.conftest import (
+    AMD64,
+    ARRIVALS,
+    FOLDER,
+    POOL,
+    ROOT,
+    SCHEDULING,
+    intervals,
+    load,
+    panels,
+    plain,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -33,34 +44,16 @@ LIVE_ONLY = (
 )
 START = 1714521600.0  # 2024-05-01T00:00:00Z
 
-SCENARIO = """
-name: filled-in
-seed: 3
-pools:
-  - name: linux
-    platform: {processor: amd64}
-    slots: 2
-    boot_time: 1m
-    provisioner: {algorithm: taskcluster, min: 1, max: 6, scaling_ratio: 0.5}
-    idle_timeout: 5m
-    contention: {slowdown: thesis}
-workload:
-  - arrivals:
-      platform: {processor: amd64}
-      every: 30s
-      count: 350
-      service_time: {exponential: {mean: 2m}}
-      attributes: {team: {red: 2, blue: 1}, build: [a, b]}
-      heavy: {probability: 0.3}
-      fails: 0.1
-  - matrices:
-      platform: {processor: amd64}
-      every: 15m
-      count: 12
-      size: 12
-      service_time: {constant: 2m}
-scheduling: {fair_share: [team, build], stickiness: [0s, 1m]}
-"""
+SIZES = {"algorithm": "taskcluster", "min": 1, "max": 6, "scaling_ratio": 0.5}
+RANDOM = {"every": "30s", "count": 350, "service_time": {"exponential": {"mean": "2m"}}}
+MATRICES = AMD64 | {"every": "15m", "count": 12, "size": 12, "service_time": "2m"}
+SCENARIO = {
+    "name": "filled-in",
+    "seed": 3,
+    "pools": [{**POOL, "provisioner": SIZES, "idle_timeout": "5m"}],
+    "workload": [{"arrivals": ARRIVALS | RANDOM}, {"matrices": MATRICES}],
+    "scheduling": SCHEDULING,
+}
 
 
 class Filled:
@@ -85,7 +78,7 @@ def filled(tmp_path_factory, tool) -> Iterator[Filled]:
     tool("promtool")
     folder = tmp_path_factory.mktemp("filled")
     run, data = folder / "hours", folder / "data"
-    (folder / "scenario.yaml").write_text(SCENARIO)
+    (folder / "scenario.yaml").write_text(json.dumps(SCENARIO))
     place = ["--start", "2024-05-01T00:00:00Z"]
     for command in (
         [*FARM, "simulate", folder / "scenario.yaml", "--quiet", "--out", run],
@@ -196,15 +189,16 @@ def test_the_command_says_where_to_look(filled):
     assert "2024-05-01 00:00" in filled.said
 
 
-def export_of(filled) -> list[str]:
-    """Return the command that fills a run into the folder ``data``."""
-    return [*FARM, "admin", "export", filled.run.path, "--format", "openmetrics", "--into", "data"]
+def export_of(filled: Filled, folder: Path, path: str) -> subprocess.CompletedProcess[str]:
+    """Fill a run into a folder's ``data``, with this ``PATH``."""
+    env = os.environ | {"PATH": path, "PYTHONPATH": str(ROOT)}
+    words = [*FARM, "admin", "export", filled.run.path, "--format", "openmetrics", "--into", "data"]
+    return subprocess.run(words, capture_output=True, text=True, cwd=folder, env=env)
 
 
 def test_without_promtool_the_message_says_what_to_do(filled, tmp_path):
     """No traceback, and nothing is written."""
-    env = os.environ | {"PATH": "/nowhere", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(export_of(filled), capture_output=True, text=True, cwd=tmp_path, env=env)
+    done = export_of(filled, tmp_path, "/nowhere")
     assert done.returncode == 2
     assert "promtool, which is not on PATH" in " ".join(done.stderr.split())
     assert not list(tmp_path.iterdir())
@@ -214,8 +208,7 @@ def test_a_promtool_that_fails_is_reported(filled, tmp_path):
     """Its own last words, exit code 1, and no partial output left."""
     (tmp_path / "promtool").write_text("#!/bin/sh\necho 'disk is full' >&2\nexit 3\n")
     (tmp_path / "promtool").chmod(0o755)
-    env = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(export_of(filled), capture_output=True, text=True, cwd=tmp_path, env=env)
+    done = export_of(filled, tmp_path, f"{tmp_path}:{os.environ['PATH']}")
     assert done.returncode == 1
     assert "exit 3): disk is full" in " ".join(done.stderr.split())
     assert list((tmp_path / "data").iterdir()) == []

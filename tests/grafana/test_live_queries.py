@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import signal
@@ -15,45 +16,29 @@ import pytest
 
 from tests.fixtures.plausibility import implausible
 from tests.fixtures.prometheus import Prometheus
-from tests.grafana.conftest import FOLDER, ROOT, load, plain
+from tests.grafana.conftest import AMD64, ARRIVALS, FOLDER, POOL, ROOT, SCHEDULING, load, plain
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
 ALERTS = ROOT / "deploy" / "prometheus" / "alerts.yml"
-SCENARIO = """
-name: watched
-seed: 3
-pools:
-  - name: linux
-    platform: {processor: amd64}
-    slots: 2
-    boot_time: 1m
-    provisioner: {algorithm: taskcluster, min: 2, max: 4, scaling_ratio: 1.0}
-    contention: {slowdown: thesis}
-workload:
-  - arrivals:
-      platform: {processor: amd64}
-      every: 1s
-      count: 100000
-      service_time: {exponential: {mean: 10s}}
-      attributes: {team: {red: 2, blue: 1}, build: [a, b]}
-      heavy: {probability: 0.3}
-      fails: 0.1
-  - arrivals:
-      platform: {processor: amd64}
-      every: 20s
-      count: 100000
-      service_time: {constant: 2s}
-      mode: stress
-  - matrices:
-      platform: {processor: amd64}
-      every: 20s
-      count: 100000
-      size: 4
-      service_time: {constant: 5s}
-scheduling: {fair_share: [team, build], stickiness: [0s, 1m]}
-live: {speed: 10}
-"""
+SIZES = {"algorithm": "taskcluster", "min": 2, "max": 4, "scaling_ratio": 1.0}
+ENDLESS = AMD64 | {"count": 100_000}
+SCENARIO = {
+    "name": "watched",
+    "seed": 3,
+    "pools": [{**POOL, "provisioner": SIZES}],
+    "workload": [
+        {
+            "arrivals": ARRIVALS
+            | ENDLESS
+            | {"every": "1s", "service_time": {"exponential": {"mean": "10s"}}}
+        },
+        {"arrivals": ENDLESS | {"every": "20s", "service_time": "2s", "mode": "stress"}},
+        {"matrices": ENDLESS | {"every": "20s", "size": 4, "service_time": "5s"}},
+    ],
+    "scheduling": SCHEDULING,
+    "live": {"speed": 10},
+}
 
 
 def has_value(result: list) -> bool:
@@ -67,7 +52,7 @@ class Watched:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.log = folder / "farm.log"
-        (folder / "watched.yaml").write_text(SCENARIO)
+        (folder / "watched.yaml").write_text(json.dumps(SCENARIO))
         environment = {k: v for k, v in os.environ.items() if not k.startswith("FARM_")}
         self._environment = environment | {
             "PYTHONPATH": str(Path(__file__).parents[2]),
