@@ -8,17 +8,16 @@ that used half of it pays half of the costs, idle time included.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import get_args
 
 import msgspec
 import numpy as np
 
 from farm.core.fields import json_name
-from farm.core.model import Platform
+from farm.core.model import Outcome, Platform
 from farm.results.descriptive_statistics import Spread, spread_of
 from farm.results.summary.builder_time import Window, present
 from farm.results.table.columns import (
@@ -81,6 +80,7 @@ class Paid(msgspec.Struct):
     busy_time: float = 0.0
 
 
+NONE_ENDED = dict.fromkeys(get_args(Outcome), 0)
 Place = tuple[str, Platform, str]
 """Pool (empty: none), platform, invocation."""
 
@@ -194,30 +194,35 @@ def _idle_share(busy: float, slot_time: float) -> float | None:
     return max(0.0, 1 - busy / slot_time) if slot_time > 0 else None
 
 
-class PartOfJobs(NamedTuple):
-    """The jobs of some places that ended."""
+class Parts:
+    """Builds the parts of a summary from the jobs that count, by their places.
 
-    waiting_time: Spread
-    response_time: Spread
-    by_outcome: Mapping[str, int]
-
-
-class Parts(ABC):
-    """Builds the parts of a summary from the jobs that count, by their places."""
+    Args:
+        costs: of the builders.
+        length: of the window, seconds.
+        ended: how many jobs ended at each place, by outcome.
+        lost: how many never ended.
+        times_of: the waiting and response times of the jobs of some places.
+        whole: those of all jobs, where their spreads are known.
+    """
 
     def __init__(
-        self, costs: Costs, length: float | None, ended: Mapping[Place, int], lost: Counter[Place]
+        self,
+        costs: Costs,
+        length: float | None,
+        ended: Mapping[Place, Mapping[str, int]],
+        lost: Counter[Place],
+        times_of: Callable[[Sequence[Place]], tuple[Floats, Floats]],
+        whole: tuple[Spread, Spread] | None = None,
     ) -> None:
         self._costs = costs
         self._length = length
-        #: how many jobs ended at each place, or never ended
-        self._ended = {**dict.fromkeys(costs.busy, 0), **ended}
+        self._ended = {**dict.fromkeys(costs.busy, NONE_ENDED), **ended}
         self._lost = lost
-        self._known: dict[tuple[Place, ...], PartOfJobs] = {}
-
-    @abstractmethod
-    def _jobs_of(self, places: Sequence[Place]) -> PartOfJobs:
-        """Return the jobs of these places."""
+        self._times_of = times_of
+        self._known: dict[tuple[Place, ...], tuple[Spread, Spread]] = {}
+        if whole is not None and len(ended) == 1:
+            self._known[tuple(ended)] = whole
 
     def by_pool(self) -> dict[str, Part]:
         """Return each pool's part, including pools without jobs."""
@@ -257,47 +262,32 @@ class Parts(ABC):
         return found
 
     def _count(self, places: Iterable[Place]) -> int:
-        return sum(self._ended.get(p, 0) + self._lost.get(p, 0) for p in places)
+        ended = sum(sum(self._ended.get(place, NONE_ENDED).values()) for place in places)
+        return ended + self._never(places)
+
+    def _never(self, places: Iterable[Place]) -> int:
+        return sum(self._lost.get(place, 0) for place in places)
 
     def _part(self, places: Sequence[Place]) -> Part:
         key = tuple(places)  # a pool and a platform may have the same jobs
-        of = self._known[key] = self._known.get(key) or self._jobs_of(places)
+        if key not in self._known:
+            waits, responses = map(spread_of, self._times_of(places))
+            self._known[key] = waits, responses
+        waits, responses = self._known[key]
         cost, idle_share = self._costs.used(places)
-        served = of.response_time.count
+        ended = Counter(NONE_ENDED)
+        for place in places:
+            ended.update(self._ended.get(place, NONE_ENDED))
         return Part(
             submitted=self._count(places),
-            lost=sum(self._lost.get(place, 0) for place in places),
-            waiting_time=of.waiting_time,
-            response_time=of.response_time,
+            lost=self._never(places),
+            waiting_time=waits,
+            response_time=responses,
             cost=cost,
             idle_share=idle_share,
-            throughput_per_s=served / self._length if self._length else None,
-            **of.by_outcome,
+            throughput_per_s=responses.count / self._length if self._length else None,
+            **ended,
         )
-
-
-class PartsOfJobs(Parts):
-    """The parts of a run, from the table of its jobs."""
-
-    def __init__(self, jobs: Jobs, lost: Jobs, costs: Costs, length: float | None) -> None:
-        self._jobs = jobs
-        self._started = jobs.started()
-        of, places = costs.places(jobs, np.arange(len(jobs)))
-        by_place = np.split(np.argsort(of, kind="stable"), np.cumsum(np.bincount(of))[:-1])
-        self._rows: dict[Place, Numbers] = dict(zip(places, by_place, strict=False))
-        endless = zip(lost.platform.each(), lost.invocation.each(), strict=True)
-        never = Counter[Place](("", platform, charged or "") for platform, charged in endless)
-        super().__init__(costs, length, {p: len(rows) for p, rows in self._rows.items()}, never)
-
-    def _jobs_of(self, places: Sequence[Place]) -> PartOfJobs:
-        rows = [found for place in places if (found := self._rows.get(place)) is not None]
-        jobs = self._jobs
-        some: Rows = slice(None)
-        if [len(one) for one in rows] != [len(jobs)]:
-            some = np.concatenate([np.arange(0), *rows])
-        waits = jobs.waiting_time[some][self._started[some]]
-        responses = jobs.response_time[some][jobs.served[some]]
-        return PartOfJobs(spread_of(waits), spread_of(responses), jobs.taken(some).counts())
 
 
 def _sums(numbers: Numbers, times: Floats) -> list[float]:

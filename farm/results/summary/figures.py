@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
 
 from farm.core.fields import json_name
-from farm.core.model import Outcome
 from farm.results.descriptive_statistics import Spread, spread_of
 from farm.results.summary.builder_time import (
     BuilderCounts,
@@ -19,9 +19,9 @@ from farm.results.summary.builder_time import (
     builder_counts,
     builder_times,
 )
-from farm.results.summary.costs import Bill, Costs, Parts, PartsOfJobs
-from farm.results.table.columns import Flags, Numbers, in_order_of_appearance, numbered
-from farm.results.table.jobs import OUTCOMES, Jobs, invocation_of
+from farm.results.summary.costs import Bill, Costs, Parts, Place
+from farm.results.table.columns import Flags, Floats, Numbers, in_order_of_appearance, numbered
+from farm.results.table.jobs import Jobs, by_outcome, invocation_of
 from farm.results.table.runs import Runs
 
 WorldName = Literal["simulated", "live"]
@@ -136,7 +136,22 @@ class Counted:
 
     def parts(self) -> Parts:
         """Return the parts of a single run."""
-        return PartsOfJobs(self.jobs, self.lost, self.costs, self.lengths[0])
+        jobs, started, lost = self.jobs, self.jobs.started(), self.lost
+        of, places = self.costs.places(jobs, slice(None))
+        by_place = np.split(np.argsort(of, kind="stable"), np.cumsum(np.bincount(of))[:-1])
+        rows = dict(zip(places, by_place, strict=False))
+
+        def times_of(some_places: Sequence[Place]) -> tuple[Floats, Floats]:
+            each = (rows[place] for place in some_places if place in rows)
+            some = np.concatenate([np.arange(0), *each])
+            waits, responses = jobs.waiting_time[some], jobs.response_time[some]
+            return waits[started[some]], responses[jobs.served[some]]
+
+        ended = map(by_outcome, jobs.outcomes(of, len(places)))
+        endless = zip(lost.platform.each(), lost.invocation.each(), strict=True)
+        never = Counter[Place](("", platform, charged or "") for platform, charged in endless)
+        found = dict(zip(places, ended, strict=True))
+        return Parts(self.costs, self.lengths[0], found, never, times_of)
 
     def _builder_times(self) -> BuilderTimes:
         return builder_times(self._runs, self._info.window)
@@ -148,20 +163,17 @@ class Counted:
     def _fairness(self) -> list[float]:
         """Return Jain's index of the parties' mean stretches, in order of their first ends."""
         jobs, some = self.jobs, self.jobs.has_stretch
-        party = _parties(jobs, self._info.fair_share[:1])[some]
-        parties = int(party.max(initial=0)) + 1
-        number, found = in_order_of_appearance(self._run[some] * parties + party)
+        party, names = parties_of(jobs, self._info.fair_share)
+        number, found = in_order_of_appearance(self._run[some] * len(names) + party[some])
         means = np.bincount(number, jobs.stretch[some]) / np.bincount(number)
-        return [jain_index(each.tolist()) for each in self._runs.parts(found // parties, means)]
+        return [jain_index(each.tolist()) for each in self._runs.parts(found // len(names), means)]
 
     def _counts(self) -> list[JobCounts]:
-        by_run = self._run * len(OUTCOMES) + self.jobs.outcome.numbers
-        counted = np.bincount(by_run, minlength=len(self._runs.seeds) * len(OUTCOMES))
-        lost, found = len(self.lost), []
-        for each in counted.reshape(-1, len(OUTCOMES)).tolist():
-            by_outcome = dict(zip(get_args(Outcome), each, strict=False))
-            found.append(JobCounts(submitted=sum(each) + lost, lost=lost, **by_outcome))
-        return found
+        lost = len(self.lost)
+        return [
+            JobCounts(submitted=int(ended.sum()) + lost, lost=lost, **by_outcome(ended))
+            for ended in self.jobs.outcomes(self._run, len(self._runs.seeds))
+        ]
 
     def _spreads(self) -> dict[str, list[Spread]]:
         jobs = self.jobs
@@ -195,16 +207,12 @@ def _ratio(part: float, whole: float | None) -> float | None:
     return part / whole if whole else None
 
 
-def _parties(jobs: Jobs, fair_share: tuple[str, ...]) -> Numbers:
-    """Return the number of the party that is charged for each job."""
-    of, _ = numbered(party_names(jobs, fair_share))
-    return of[jobs.attributes.numbers]
-
-
-def party_names(jobs: Jobs, fair_share: tuple[str, ...]) -> list[str]:
-    """Return the party of each attributes, and finally that of jobs without any."""
-    names = [invocation_of(one, fair_share).partition("/")[0] for one in jobs.attributes.values]
-    return [*names, ""]
+def parties_of(jobs: Jobs, fair_share: Sequence[str]) -> tuple[Numbers, list[str]]:
+    """Return the number of the party that is charged for each job, and the parties' names."""
+    invocations = [invocation_of(one, fair_share[:1]) for one in jobs.attributes.values]
+    # jobs without attributes are the last
+    of, names = numbered([*(name.partition("/")[0] for name in invocations), ""])
+    return of[jobs.attributes.numbers], names
 
 
 def jain_index(shares: Sequence[float]) -> float:

@@ -10,24 +10,22 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, get_args
+from typing import Any, TypeVar
 
 import numpy as np
 from msgspec.structs import replace
 
-from farm.core.model import Outcome
 from farm.results.descriptive_statistics import Spread, spread_of
 from farm.results.summary.builder_time import BuilderTimes, Window
-from farm.results.summary.costs import Costs, PartOfJobs, Parts, Place, places_of
-from farm.results.summary.figures import Counted, JobCounts, RunInfo, jain_index, party_names
+from farm.results.summary.costs import Parts, Place, places_of
+from farm.results.summary.figures import Counted, JobCounts, RunInfo, jain_index, parties_of
 from farm.results.table.builders import Attempts
-from farm.results.table.columns import Coded, Floats, Numbers, in_order_of_appearance, which
-from farm.results.table.jobs import OUTCOMES, Jobs
+from farm.results.table.columns import Coded, Floats, Numbers, in_order_of_appearance, total, which
+from farm.results.table.jobs import OUTCOMES, Jobs, by_outcome
 from farm.results.table.records import RunRecords
 from farm.results.table.runs import Runs
 
-Sums = dict[int, float]
-"""Sums by number, in order of appearance."""
+K = TypeVar("K")
 
 
 class Tally:
@@ -45,12 +43,14 @@ class Tally:
         self.attempts = 0
         self.first_arrival, self.last_finish = math.inf, -math.inf
         #: of each place that a job ended at, how many did by outcome
-        self._ended: dict[Place, Numbers] = {}
+        self.ended: dict[Place, Numbers] = {}
         #: the time that jobs held slots: in all, by pool, by place (s)
-        self._busy, self._by_pool, self._by_place = Sums(), Sums(), Sums()
-        #: the parties' numbers; stretches by party, and how many
-        self._parties: dict[str, int] = {}
-        self._stretch, self._stretched = Sums(), Counter[int]()
+        self.busy = 0.0
+        self.by_pool: dict[str, float] = {}
+        self.by_place: dict[Place, float] = {}
+        #: stretches by party, and how many
+        self._stretch: dict[str, float] = {}
+        self._stretched = Counter[str]()
         #: the builders that ran a job, by number
         self.ran: set[int] = set()
         #: of waiting and response times, and of stretches, once they were measured
@@ -65,18 +65,16 @@ class Tally:
         """Take the next jobs, in order of ending; ``pool``: the number of each one's pool."""
         number, found = places_of(jobs, slice(None), pool, self._pools)
         for place in found:
-            self._ended.setdefault(place, np.zeros(len(OUTCOMES), np.int64))
-        order = {place: n for n, place in enumerate(self._ended)}
-        of = np.array([order[place] for place in found], np.int32)[number]
-        self._places.frombytes(of.tobytes())
+            self.ended.setdefault(place, np.zeros(len(OUTCOMES), np.int64))
+        order = {place: n for n, place in enumerate(self.ended)}
+        of = np.array([order[place] for place in found], np.int64)[number]
+        self._places.frombytes(of.astype(np.int32).tobytes())
         self._waits.frombytes(jobs.waits().tobytes())
         self._responses.frombytes(jobs.responses().tobytes())
         self._stretches.frombytes(jobs.stretches().tobytes())
 
-        codes, kinds = of.astype(np.int64) * len(OUTCOMES) + jobs.outcome.numbers, len(OUTCOMES)
-        by_outcome = np.bincount(codes, minlength=len(order) * kinds).reshape(-1, kinds)
-        for place, row in zip(order, by_outcome, strict=True):
-            self._ended[place] += row
+        for place, row in zip(order, jobs.outcomes(of, len(order)), strict=True):
+            self.ended[place] += row
         self.attempts += int(jobs.attempts.sum())
         self.first_arrival = min(self.first_arrival, float(jobs.arrived_at.min()))
         self.last_finish = max(self.last_finish, float(jobs.finished_at.max()))
@@ -84,16 +82,14 @@ class Tally:
 
         times = Window().overlap(jobs.dispatched_at, jobs.finished_at)
         some = which(times > 0)
-        _add_up(self._busy, np.zeros(len(times), np.int8), times)
-        _add_up(self._by_pool, pool[some], times[some])
-        _add_up(self._by_place, of[some], times[some])
+        self.busy = total(np.append(self.busy, times))
+        _add_up(self.by_pool, self._pools, pool[some], times[some])
+        _add_up(self.by_place, [*order], of[some], times[some])
 
-        some, known = which(jobs.has_stretch), self._parties
-        names = party_names(jobs, self._fair_share[:1])
-        numbers = np.array([known.setdefault(name, len(known)) for name in names], np.int64)
-        party = numbers[jobs.attributes.numbers[some]]
-        _add_up(self._stretch, party, jobs.stretch[some])
-        self._stretched.update(dict(enumerate(np.bincount(party).tolist())))
+        some, (party, names) = which(jobs.has_stretch), parties_of(jobs, self._fair_share)
+        _add_up(self._stretch, names, party[some], jobs.stretch[some])
+        counts = np.bincount(party[some], minlength=len(names)).tolist()
+        self._stretched.update(dict(zip(names, counts, strict=True)))
 
     def records(self, **rest: Any) -> Tallied:
         """Return the records of the run; ``rest``: of its builders and events."""
@@ -121,26 +117,14 @@ class Tally:
             self.spreads[name] = spread_of(_held(column))
             yield len(self.spreads) / len(columns)
 
-    def by_outcome(self) -> dict[Place, dict[str, int]]:
-        """Return how many jobs ended at each place, by outcome."""
-        return {
-            place: dict(zip(get_args(Outcome), counts.tolist(), strict=False))
-            for place, counts in self._ended.items()
-        }
-
-    def times_at(self, place: Place) -> tuple[Floats, Floats]:
-        """Return waiting and response times of the jobs of a place."""
-        some = which(_held(self._places) == list(self._ended).index(place))
-        return _held(self._waits)[some], _held(self._responses)[some]
-
-    def busy(self) -> tuple[float, dict[str, float], dict[Place, float]]:
-        """Return the time that jobs held slots: in all, by pool, by place (s)."""
-        places = list(self._ended)
-        return (
-            sum(self._busy.values()),
-            {self._pools[number]: time for number, time in self._by_pool.items()},
-            {places[number]: time for number, time in self._by_place.items()},
-        )
+    def times_of(self, places: Sequence[Place]) -> tuple[Floats, Floats]:
+        """Return waiting and response times of the jobs of some places."""
+        order, waits, responses = list(self.ended), [np.zeros(0)], [np.zeros(0)]
+        for place in places:
+            some = which(_held(self._places) == order.index(place))
+            waits.append(_held(self._waits)[some])
+            responses.append(_held(self._responses)[some])
+        return np.concatenate(waits), np.concatenate(responses)
 
     def mean_stretches(self) -> list[float]:
         """Return the mean stretch of each party, in order of their first ends."""
@@ -152,15 +136,14 @@ def _held(column: array[Any]) -> Any:
     return np.frombuffer(column, column.typecode)
 
 
-def _add_up(sums: Sums, numbers: Any, values: Floats) -> None:
-    """Add a value for each number to its sum: from first to last, over all pieces."""
+def _add_up(sums: dict[K, float], keys: Sequence[K], numbers: Numbers, values: Floats) -> None:
+    """Add values, each of a number of the keys, to sums: from first to last, over all pieces."""
     number, found = in_order_of_appearance(numbers)
-    names = found.tolist()
-    rows = np.concatenate((np.arange(len(names)), number))
+    rows = np.concatenate((np.arange(len(found)), number))
+    names = [keys[one] for one in found.tolist()]
     before = [sums.get(name, 0.0) for name in names]
-    sums.update(
-        zip(names, np.bincount(rows, np.concatenate((before, values))).tolist(), strict=True)
-    )
+    added = np.bincount(rows, np.concatenate((before, values)))
+    sums.update(zip(names, added.tolist(), strict=True))
 
 
 class Tallied(RunRecords, kw_only=True, eq=False, dict=True):
@@ -177,15 +160,17 @@ class CountedInPieces(Counted):
         self._tally = tally
         self.makespans = [tally.last_finish - tally.first_arrival]
         self.lengths = self.makespans
-        self._busy, by_pool, by_place = tally.busy()
-        self.costs.held(by_pool, by_place)
+        self.costs.held(tally.by_pool, tally.by_place)
 
     def parts(self) -> Parts:
         """Return the parts of the run."""
-        return _PartsOfTally(self._tally, self.costs, self.lengths[0])
+        tally = self._tally
+        ended = {place: by_outcome(counts) for place, counts in tally.ended.items()}
+        whole = tally.spreads["waiting_time"], tally.spreads["response_time"]
+        return Parts(self.costs, self.lengths[0], ended, Counter(), tally.times_of, whole)
 
     def _builder_times(self) -> BuilderTimes:
-        return replace(super()._builder_times(), busy=[self._busy])
+        return replace(super()._builder_times(), busy=[self._tally.busy])
 
     def _attempts(self) -> list[int]:
         return [self._tally.attempts]
@@ -194,35 +179,8 @@ class CountedInPieces(Counted):
         return [jain_index(self._tally.mean_stretches())]
 
     def _counts(self) -> list[JobCounts]:
-        counts = Counter[str]()
-        for of_place in self._tally.by_outcome().values():
-            counts.update(of_place)
-        return [JobCounts(submitted=self._tally.count, lost=0, **counts)]
+        ended = by_outcome(np.sum([*self._tally.ended.values()], axis=0))
+        return [JobCounts(submitted=self._tally.count, lost=0, **ended)]
 
     def _spreads(self) -> dict[str, list[Spread]]:
         return super()._spreads() | {name: [one] for name, one in self._tally.spreads.items()}
-
-
-class _PartsOfTally(Parts):
-    """The parts of such a run."""
-
-    def __init__(self, tally: Tally, costs: Costs, length: float | None) -> None:
-        self._tally = tally
-        self._by_outcome = tally.by_outcome()
-        ended = {place: sum(counts.values()) for place, counts in self._by_outcome.items()}
-        super().__init__(costs, length, ended, Counter())
-
-    def _jobs_of(self, places: Sequence[Place]) -> PartOfJobs:
-        counts = Counter[str](dict.fromkeys(get_args(Outcome), 0))
-        for place in places:
-            counts.update(self._by_outcome[place])
-        if places and len(self._by_outcome) == 1:
-            of = self._tally.spreads
-            return PartOfJobs(of["waiting_time"], of["response_time"], counts)
-        waits, responses = [np.zeros(0)], [np.zeros(0)]
-        for place in places:
-            for found, times in zip((waits, responses), self._tally.times_at(place), strict=True):
-                found.append(times)
-        return PartOfJobs(
-            spread_of(np.concatenate(waits)), spread_of(np.concatenate(responses)), counts
-        )

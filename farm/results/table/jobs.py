@@ -44,6 +44,11 @@ def attributed(values: Iterable[Mapping[str, str]]) -> Coded:
     return Coded(numbers, list(map(dict, found)))
 
 
+def by_outcome(counts: Numbers) -> dict[str, int]:
+    """Return the numbers of jobs that ended, by outcome."""
+    return dict(zip(get_args(Outcome), counts.tolist(), strict=False))
+
+
 def invocation_of(attributes: Mapping[str, str], fair_share: Sequence[str]) -> str:
     """Return the invocation to which jobs with these attributes are charged.
 
@@ -215,10 +220,11 @@ class Jobs(Table):
         """Return the jobs that arrived in this window."""
         return self.taken((start <= self.arrived_at) & (self.arrived_at < end))
 
-    def counts(self) -> dict[str, int]:
-        """Count the jobs that ended by outcome."""
-        counted = np.bincount(self.outcome.numbers, minlength=len(OUTCOMES)).tolist()
-        return dict(zip(get_args(Outcome), counted, strict=False))
+    def outcomes(self, of: Numbers, count: int) -> Numbers:
+        """Return how many jobs of each number, below ``count``, ended with each outcome."""
+        codes = of * len(OUTCOMES) + self.outcome.numbers
+        counted = np.bincount(codes, minlength=count * len(OUTCOMES))
+        return counted.reshape(-1, len(OUTCOMES))
 
     def started(self, by: float = np.inf) -> Flags:
         """Return which jobs started, and ended by an instant."""
