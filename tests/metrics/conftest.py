@@ -18,6 +18,7 @@ from farm.core.scheduler import Scheduler
 from farm.core.state.working_state import BuilderRequest
 from farm.forecasts.runtime.registry import make_estimator
 from farm.metrics.farm_metrics import FarmMetrics
+from farm.metrics.series import HistogramValue
 
 AMD64 = Platform("amd64", True)
 #: options of the metrics, and the scheduler's pools; others are rules
@@ -49,7 +50,15 @@ class Play:
         self.tell(BuilderJoined(at, builder))
 
     def value(self, name: str, *labels: str) -> object:
-        return self.metrics.readings()[name].get(labels)
+        """Return a metric's value; of a histogram, how many observations and their sum."""
+        found = self.metrics.readings()[name].get(labels)
+        if isinstance(found, HistogramValue):
+            return sum(found.counts), found.total
+        return found
+
+    def values(self, name: str, *lasts: str, pool: str = "") -> list[object]:
+        """Return a metric's values by its last label."""
+        return [self.value(name, *[pool] * bool(pool), last) for last in lasts]
 
 
 @pytest.fixture
