@@ -141,26 +141,19 @@ def compare(
 
 def _laws(scenario: Scenario, found: Calibration) -> dict[str, Scenario]:
     """Return the scenario under each law to try: its own one only where it is another."""
-    cores = found.measured_cores
-    laws: dict[str, object] = {
-        TABLE: {"slowdown": found.slowdown},
-        **(
-            {}
-            if cores is None
-            else {"threads against measured cores": {"threads": {"cores": cores}}}
-        ),
-        "threads against cores": {"threads": {"cores": usable_cores()}},
-        "the thesis's table": {"slowdown": "thesis"},
-        "no contention": None,
-    }
-    tried = {name: _under(scenario, law) for name, law in laws.items()}
+    laws: dict[str, object] = {TABLE: {"slowdown": found.slowdown}}
+    if (cores := found.measured_cores) is not None:
+        laws["threads against measured cores"] = {"threads": {"cores": cores}}
+    laws["threads against cores"] = {"threads": {"cores": usable_cores()}}
+    laws["the thesis's table"] = {"slowdown": "thesis"}
+    tried = {name: _under(scenario, Contention.model_validate(law)) for name, law in laws.items()}
+    tried["no contention"] = _under(scenario, None)
     if scenario.pools in [one.pools for one in tried.values()]:
         return tried
     return {"as the scenario says": scenario, **tried}
 
 
-def _under(scenario: Scenario, law: object) -> Scenario:
-    contention = None if law is None else Contention.model_validate(law)
+def _under(scenario: Scenario, contention: Contention | None) -> Scenario:
     pools = tuple(pool.model_copy(update={"contention": contention}) for pool in scenario.pools)
     return scenario.model_copy(update={"pools": pools})
 

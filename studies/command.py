@@ -167,7 +167,7 @@ def _forecasts(out: Path, trace: Path | None, runs: int, *, as_json: bool, quiet
         return
     columns = (*texts(*forecasts.HEAD[:3]), *numbers(*forecasts.HEAD[3:]))
     note(forecasts.answer(found))
-    note(Listing(columns, forecasts.rows(found), title=forecasts.TITLE))
+    note(Listing(columns, map(forecasts.row_of, found), title=forecasts.TITLE))
     if not quiet:
         note(f"the same on a page: {out}", err=True)
 

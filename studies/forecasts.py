@@ -242,12 +242,8 @@ def _together(outcomes: Sequence[Outcome]) -> Outcome:
     )
 
 
-def rows(outcomes: Sequence[Outcome]) -> list[tuple[str, ...]]:
-    """Return a row for each outcome: means over its runs, and from which to which they go."""
-    return [_row(one) for one in outcomes]
-
-
-def _row(one: Outcome) -> tuple[str, ...]:
+def row_of(one: Outcome) -> tuple[str, ...]:
+    """Return the row of an outcome: means over its runs, and from which to which they go."""
     each = one.scores
     platforms: dict[str, list[float | None]] = {}
     for its in (of_it for run in each for of_it in run.by_platform):
@@ -288,23 +284,17 @@ def _percent(values: Sequence[float | None], *, signed: bool = False) -> str:
     known = [one for one in values if one is not None]
     if not known:
         return "-"
-    shown = [
-        f"{one * 100:+.0f}" if signed else f"{one * 100:.0f}" for one in (min(known), max(known))
-    ]
-    mean = f"{fmean(known) * 100:+.0f} %" if signed else f"{fmean(known) * 100:.0f} %"
-    return mean if shown[0] == shown[1] else f"{mean} ({shown[0]} … {shown[1]})"
+    form = "+.0f" if signed else ".0f"
+    mean, least, most = (format(one * 100, form) for one in (fmean(known), min(known), max(known)))
+    return f"{mean} %" if least == most else f"{mean} % ({least} … {most})"
 
 
 def answer(outcomes: Sequence[Outcome]) -> str:
     """Return the comparison in one sentence: means over all loads, as they are told today."""
     told = [its for one in outcomes if one.rules == AFTER for its in one.scores]
     held, minute, ten = (
-        _percent([_mean(values)])
-        for values in (
-            [its.within_p10_p90 for its in told],
-            [its.within_minute for its in told],
-            [its.within_ten_minutes for its in told],
-        )
+        _percent([_mean([getattr(its, name) for its in told])])
+        for name in ("within_p10_p90", "within_minute", "within_ten_minutes")
     )
     bias = [abs(found) for its in told if (found := _bias(its)) is not None]
     return (
@@ -323,5 +313,6 @@ def document(outcomes: Sequence[Outcome]) -> str:
         "rollouts of run times that were known before. Expected: the share within a minute by "
         "the rollouts' own spread. Means over seeds, with the least and the largest."
     )
-    section = Section("", [answer(outcomes), words], tables=[Table("", HEAD, rows(outcomes))])
+    table = Table("", HEAD, [*map(row_of, outcomes)])
+    section = Section("", [answer(outcomes), words], tables=[table])
     return page(TITLE, [section], {"outcomes": list(outcomes)}, under=made_by())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import combinations, pairwise
+from itertools import combinations, groupby, pairwise
 
 import msgspec
 import numpy as np
@@ -80,20 +80,9 @@ def _runs(xs: Sequence[float], of: Sequence[float]) -> str:
         return "none"
     if len(xs) == len(of):
         return f"every number of slots ({of[0]:g} to {of[-1]:g})"
-    groups: list[list[float]] = []
-    for place, x in enumerate(of):
-        if x not in xs:
-            continue
-        if groups and place and of[place - 1] == groups[-1][-1]:
-            groups[-1].append(x)
-        else:
-            groups.append([x])
-    return (
-        ", ".join(
-            f"{one[0]:g}" if len(one) == 1 else f"{one[0]:g} to {one[-1]:g}" for one in groups
-        )
-        + " slots"
-    )
+    groups = [[*group] for chosen, group in groupby(of, lambda x: x in xs) if chosen]
+    ranges = [f"{x[0]:g}" if len(x) == 1 else f"{x[0]:g} to {x[-1]:g}" for x in groups]
+    return f"{', '.join(ranges)} slots"
 
 
 def _range(values: Iterable[float]) -> str:
@@ -312,15 +301,16 @@ def _discussion(found: Evaluation) -> Iterable[Claim]:
 def _gains(found: Evaluation) -> Claim:
     """Find a range of slots in which Random gains as much as the thesis claims."""
 
-    def gain(plays: Plays, few: float, many: float) -> float:
-        return plays.median("Random", few, MAKESPAN) / plays.median("Random", many, MAKESPAN) - 1
+    def gain(old: float, new: float) -> float:
+        return old / new - 1
 
-    def shorter(plays: Plays, few: float, many: float) -> float:
-        return 1 - plays.median("Random", many, MAKESPAN) / plays.median("Random", few, MAKESPAN)
+    def shorter(old: float, new: float) -> float:
+        return 1 - new / old
 
-    def nearest(measure: Callable[[Plays, float, float], float]) -> tuple[str, float]:
+    def nearest(measure: Callable[[float, float], float]) -> tuple[str, float]:
         def gains(slots: tuple[float, float]) -> list[float]:
-            return [measure(one, *slots) for one in (found.plain, found.slowed)]
+            both = (found.plain, found.slowed)
+            return [measure(*(one.median("Random", x, MAKESPAN) for x in slots)) for one in both]
 
         def off(slots: tuple[float, float]) -> float:
             return max(abs(a - b) for a, b in zip(gains(slots), THESIS_GAINS, strict=True))

@@ -154,7 +154,7 @@ class Chart:
 
     @property
     def values(self) -> dict[str, object] | None:
-        """What a page needs to show values and to zoom, once ``element`` is made; None: nothing.
+        """What a page needs to show values and to zoom, once ``themed`` is made; None: nothing.
 
         ``box`` is the axes' left, top, width and height in the element's own units.
         """
@@ -191,8 +191,8 @@ class Chart:
         return self._drawn("svg", transparent=False).decode()
 
     @property
-    def element(self) -> str:
-        """The SVG element for an HTML page."""
+    def themed(self) -> str:
+        """The SVG element for a page with ``page_colours``: light or dark as the reader prefers."""
         text = self._drawn("svg", transparent=True).decode()
         text = text[text.index("<svg ") :]
         text = re.sub(r' (?:width|height)="[\d.]+pt"', "", text, count=2)
@@ -204,12 +204,7 @@ class Chart:
         text = re.sub(r'<g id="[a-z]\w*_\d+"(/?)>', r"<g\1>", text).replace("<g/>", "")
         text = re.sub(r" font-family: [^;]*;| +$", "", text, flags=re.MULTILINE)
         text = re.sub(r' xmlns:xlink="[^"]*"', "", text).replace("xlink:href", "href")
-        return text.replace("<svg ", f'<svg role="img" aria-label="{escape(self.title)}" ', 1)
-
-    @property
-    def themed(self) -> str:
-        """The SVG element for a page with ``page_colours``: light or dark as the reader prefers."""
-        text = self.element
+        text = text.replace("<svg ", f'<svg role="img" aria-label="{escape(self.title)}" ', 1)
         for name, value in COLOURS.items():
             text = text.replace(value, f"var(--{name})")
         return text

@@ -115,6 +115,11 @@ class Line:
         """The struct that is decoded: the instant comes first, where msgspec would write a tag."""
         return line_type(f"{self._of.__name__}Line", [_AT, *self.parts], self.name)
 
+    @cached_property
+    def decode(self) -> Callable[[bytes], msgspec.Struct]:
+        """Reads one line. Raises as msgspec does."""
+        return msgspec.json.Decoder(self.read).decode
+
 
 _AT = Part("at", float)
 

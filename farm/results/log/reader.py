@@ -55,9 +55,7 @@ _USUAL = [line for line in LINES.values() if line is not _DECIDED] + [CANCELLED]
 _all_usual = msgspec.json.Decoder(reduce(or_, [line.read for line in _USUAL])).decode_lines
 _decode_instant = msgspec.json.Decoder(_Instant).decode
 _decode_kind = msgspec.json.Decoder(_Kind).decode
-_decoders = {line.name: msgspec.json.Decoder(line.read).decode for line in _USUAL}
-_decode_decided = msgspec.json.Decoder(_DECIDED.read).decode
-_decode_empty = msgspec.json.Decoder(EMPTY.read).decode
+_by_name = {line.name: line for line in _USUAL}
 
 
 def _maker(of: type[msgspec.Struct]) -> Callable[..., Any]:
@@ -144,7 +142,8 @@ def _one_by_one(piece: bytes, reader: _LogReader, before: int) -> Iterator[objec
         except InputError:
             if raw.endswith(b"\n") or not raw.startswith(BEGINNING[: len(raw)]):
                 raise
-            reader.mark_cut()
+            if reader.entry is not None:
+                reader.entry.cut = True
             return
         yield line
 
@@ -165,21 +164,13 @@ class _LogReader:
         """Return the line's struct; raises InputError."""
         try:
             kind = _decode_kind(raw)
-            if kind.empty and kind.event == EMPTY.name:
-                return _decode_empty(raw)
-            if kind.decided and kind.event == _DECIDED.name:
-                return _decode_decided(raw)
-            if (decode := _decoders.get(kind.event)) is None:
-                known = ", ".join(sorted(_decoders))
+            odd = EMPTY if kind.empty else _DECIDED if kind.decided else None
+            if (line := _by_name.get(kind.event)) is None:
+                known = ", ".join(sorted(_by_name))
                 self._refuse(number, f"unknown event {kind.event!r}; known: {known}")
-            return decode(raw)
+            return (odd if odd and odd.name == kind.event else line).decode(raw)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             self._refuse(number, f"not a line of an event log: {error}")
-
-    def mark_cut(self) -> None:
-        """Mark the current entry as one whose commands may be incomplete."""
-        if self.entry is not None:
-            self.entry.cut = True
 
     def take(self, line: Any, number: int) -> Entry | None:
         """Read one line; return the previous entry if this line completes it."""
