@@ -36,7 +36,6 @@ LINUX = Platform("amd64", True)
 A = Job(id="a", service_time=10.0, platform=LINUX)
 B = Job(id="b", service_time=10.0, platform=LINUX)
 ONE = Builder(id="one", pool="p", index=0, processors=("amd64",))
-ARM = Builder(id="arm", pool="p", index=1, processors=("arm64",))
 CLEAN = Builder(id="clean", pool="p", index=2, processors=("amd64",), cleans=True)
 END_A = EndJob(A, "succeeded", 1, 0.0, 10.0, 0.0, 0.0, "one", 0)
 DONE_A = JobFinished(10.0, "a", 1, "one", "succeeded")
@@ -45,6 +44,19 @@ JOINED = (BuilderJoined(0.0, ONE), NO_COMMANDS)
 SUBMITTED = (JobsSubmitted(0.0, (A,)), NO_COMMANDS)
 DISPATCHED = (JobsSubmitted(0.0, (A,)), [StartJob(A, 1, "one", 0)])
 RUNNING = (JOINED, DISPATCHED)
+CANCEL_A, RINGS = CancelRequested(1.0, ("a",)), AlarmRang(1.0)
+CANCELLED_A = EndJob(A, "cancelled", 1, 0.0, 1.0, 0.0, None, "one", 0)
+#: a job on a builder that cleans up ends
+CLEANING = (
+    (BuilderJoined(0.0, CLEAN), NO_COMMANDS),
+    (JobsSubmitted(0.0, (A, B)), [StartJob(A, 1, "clean", 0)]),
+    (JobFinished(10.0, "a", 1, "clean", "succeeded"), [replace(END_A, builder="clean")]),
+)
+
+
+def joined(builder: Builder, **changes: Any) -> Any:
+    """Return the joining of a builder."""
+    return BuilderJoined(0.0, replace(builder, **changes)), NO_COMMANDS
 
 
 def told(*history: Any) -> Auditor:
@@ -62,51 +74,30 @@ def test_a_sound_history_passes(history: Any) -> None:
 
 def test_an_execution_may_outlive_the_job_that_led_it() -> None:
     """A cancelled job's execution continues while it serves another job of the same action."""
-    lead, other = (Job(id=name, service_time=9.0, action="x") for name in ("lead", "other"))
-    builder = Builder(id="one", pool="p", index=0)
+    lead, other = (replace(one, action="x") for one in (A, B))
     told(
-        (BuilderJoined(0.0, builder), NO_COMMANDS),
+        JOINED,
         (JobsSubmitted(0.0, (lead, other)), [StartJob(lead, 1, "one", 0)]),
-        (
-            CancelRequested(1.0, ("lead",)),
-            [EndJob(lead, "cancelled", 1, 0.0, 1.0, 0.0, None, "one", 0)],
-        ),
-        (
-            JobFinished(9.0, "lead", 1, "one", "succeeded"),
-            [EndJob(other, "succeeded", 1, 0.0, 9.0, 0.0, 0.0, "one", 0, served_by="lead")],
-        ),
+        (CANCEL_A, [replace(CANCELLED_A, job=lead)]),
+        (DONE_A, [replace(END_A, job=other, served_by="a")]),
     ).close()
 
 
 def test_an_attempt_that_its_builder_lost_may_be_tried_again() -> None:
     """Requeueing after an event that voided the attempt is sound, on the same slot too."""
-    told(
-        *RUNNING,
-        (
-            AttemptLost(1.0, "a", 1, "one"),
-            [RequeueJob("a", 1, "one", "unknown"), StartJob(A, 2, "one", 0)],
-        ),
-    )
+    again = [RequeueJob("a", 1, "one", "unknown"), StartJob(A, 2, "one", 0)]
+    told(*RUNNING, (AttemptLost(1.0, "a", 1, "one"), again))
 
 
 CONTRADICTIONS: dict[str, tuple[Any, ...]] = {
     "time went backwards": (JOINED, (JobsSubmitted(-1.0, (A,)), NO_COMMANDS)),
     "holds 'a'": (*RUNNING, (JobsSubmitted(1.0, (B,)), [StartJob(B, 1, "one", 0)])),
     "has no slot 1": (JOINED, (JobsSubmitted(0.0, (A,)), [StartJob(A, 1, "one", 1)])),
-    "cannot run amd64/virtual": (
-        (BuilderJoined(0.0, ARM), NO_COMMANDS),
-        (JobsSubmitted(0.0, (A,)), [StartJob(A, 1, "arm", 0)]),
-    ),
-    "takes no jobs": (
-        (BuilderJoined(0.0, Builder(id="one", pool="p", index=0, takes_jobs=False)), NO_COMMANDS),
-        DISPATCHED,
-    ),
-    "whose slot 0 is being cleaned": (
-        (BuilderJoined(0.0, replace(ONE, cleans=True, claims=True)), NO_COMMANDS),
-        DISPATCHED,
-    ),
+    "cannot run amd64/virtual": (joined(ONE, processors=("arm64",)), DISPATCHED),
+    "takes no jobs": (joined(ONE, takes_jobs=False), DISPATCHED),
+    "whose slot 0 is being cleaned": (joined(ONE, cleans=True, claims=True), DISPATCHED),
     r"whose uses \(1\) are all taken": (
-        (BuilderJoined(0.0, replace(ONE, uses=1)), NO_COMMANDS),
+        joined(ONE, uses=1),
         DISPATCHED,
         (DONE_A, [END_A]),
         (JobsSubmitted(11.0, (B,)), [StartJob(B, 1, "one", 0)]),
@@ -124,44 +115,19 @@ CONTRADICTIONS: dict[str, tuple[Any, ...]] = {
     "ended twice": (*RUNNING, (DONE_A, [END_A, END_A])),
     "neither ended nor requeued": (*RUNNING, (DONE_A, NO_COMMANDS)),
     "yet it was neither": (*RUNNING, (BuilderLost(1.0, "one"), NO_COMMANDS)),
-    "no event voided": (*RUNNING, (AlarmRang(1.0), [RequeueJob("a", 1, "one", "why not")])),
+    "no event voided": (*RUNNING, (RINGS, [RequeueJob("a", 1, "one", "why not")])),
     "not its last": (*RUNNING, (BuilderLost(1.0, "one"), [RequeueJob("a", 7, "one", "lost")])),
-    "ended while its attempt is running": (
-        *RUNNING,
-        (CancelRequested(1.0, ("a",)), [EndJob(A, "cancelled", 1, 0.0, 1.0, 0.0, None, "one", 0)]),
-    ),
+    "ended while its attempt is running": (*RUNNING, (CANCEL_A, [CANCELLED_A])),
     "a stale report was accepted": (*RUNNING, (JobStarted(1.0, "a", 2, "one"), NO_COMMANDS)),
     "not running": (JOINED, SUBMITTED, (CancelRequested(1.0), [CancelJob("a", 1, "one")])),
-    "told to go, though": (*RUNNING, (AlarmRang(1.0), [RetireBuilder("one")])),
-    "is being cleaned": (
-        (BuilderJoined(0.0, CLEAN), NO_COMMANDS),
-        (JobsSubmitted(0.0, (A, B)), [StartJob(A, 1, "clean", 0)]),
-        (
-            JobFinished(10.0, "a", 1, "clean", "succeeded"),
-            [
-                EndJob(A, "succeeded", 1, 0.0, 10.0, 0.0, 0.0, "clean", 0),
-                StartJob(B, 1, "clean", 0),
-            ],
-        ),
-    ),
+    "told to go, though": (*RUNNING, (RINGS, [RetireBuilder("one")])),
+    "is being cleaned": (*CLEANING, (AlarmRang(10.0), [StartJob(B, 1, "clean", 0)])),
     "was not being cleaned": (JOINED, (SlotCleaned(0.0, "one", 0), NO_COMMANDS)),
     "joined twice": (JOINED, JOINED),
-    "no builder reported it": (
-        SUBMITTED,
-        (CancelRequested(1.0), [EndJob(A, "succeeded", 0, 0.0, 1.0)]),
-    ),
-    "3 attempts; there were 1": (
-        *RUNNING,
-        (DONE_A, [EndJob(A, "succeeded", 3, 0.0, 10.0, 0.0, 0.0, "one", 0)]),
-    ),
-    "submission at 5": (
-        *RUNNING,
-        (DONE_A, [EndJob(A, "succeeded", 1, 5.0, 10.0, 0.0, 0.0, "one", 0)]),
-    ),
-    "instants out of order": (
-        *RUNNING,
-        (DONE_A, [EndJob(A, "succeeded", 1, 0.0, 10.0, 5.0, 4.0, "one", 0)]),
-    ),
+    "no builder reported it": (SUBMITTED, (CANCEL_A, [EndJob(A, "succeeded", 0, 0.0, 1.0)])),
+    "3 attempts; there were 1": (*RUNNING, (DONE_A, [replace(END_A, attempts=3)])),
+    "submission at 5": (*RUNNING, (DONE_A, [replace(END_A, submitted_at=5.0)])),
+    "instants out of order": (*RUNNING, (DONE_A, [replace(END_A, dispatched_at=5.0)])),
 }
 
 
@@ -188,15 +154,7 @@ def test_stale_events_change_nothing() -> None:
 
 def test_a_cleaned_slot_is_used_again() -> None:
     """Cleaning ends; then the slot takes the next job."""
-    told(
-        (BuilderJoined(0.0, CLEAN), NO_COMMANDS),
-        (JobsSubmitted(0.0, (A, B)), [StartJob(A, 1, "clean", 0)]),
-        (
-            JobFinished(10.0, "a", 1, "clean", "succeeded"),
-            [EndJob(A, "succeeded", 1, 0.0, 10.0, 0.0, 0.0, "clean", 0)],
-        ),
-        (SlotCleaned(12.0, "clean", 0), [StartJob(B, 1, "clean", 0)]),
-    )
+    told(*CLEANING, (SlotCleaned(12.0, "clean", 0), [StartJob(B, 1, "clean", 0)]))
 
 
 def test_the_message_has_the_jobs_history() -> None:
