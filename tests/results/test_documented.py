@@ -10,7 +10,7 @@ import pytest
 from farm.core.commands import log_name
 from farm.results.descriptive_statistics import Spread
 from farm.results.formatting import readable_percent, readable_ratio, readable_span
-from farm.results.log.lines import COMMANDS, EVENTS
+from farm.results.log.lines import COMMANDS, EMPTY, EVENTS, LINES
 from farm.results.run_directory import Meta
 from farm.results.summary.builder_time import BuilderCounts
 from farm.results.summary.figures import JobCounts
@@ -26,17 +26,10 @@ def missing(names: set[str]) -> set[str]:
     return {name for name in names if f"{name}`" not in TEXT}
 
 
-def test_every_kind_of_line_is_documented() -> None:
-    """A reader of the log finds every line on the page."""
-    kinds = {log_name(struct) for struct in (*EVENTS, *COMMANDS)} - {"job-ended"}
-    assert not missing(kinds)
-
-
-def test_every_key_of_a_line_is_documented() -> None:
-    """No key requires reading the source."""
-    from farm.results.log import lines as log_lines
-
-    lines = [line.written for line in (*log_lines.LINES.values(), log_lines.EMPTY)]
+def test_every_line_and_its_keys_are_documented() -> None:
+    """A reader of the log finds every kind of line on the page, and every key."""
+    assert not missing({log_name(struct) for struct in (*EVENTS, *COMMANDS)} - {"job-ended"})
+    lines = [line.written for line in (*LINES.values(), EMPTY)]
     keys = {field.encode_name for line in lines for field in msgspec.structs.fields(line)}
     assert not {key for key in keys if f"`{key}" not in TEXT}
 

@@ -135,17 +135,13 @@ def test_a_run_reads_back(run: Path, history: Any) -> None:
     ]
 
 
-def test_an_existing_directory_is_refused(run: Path) -> None:
-    """A run never overwrites another."""
-    with pytest.raises(InputError, match="exists already"):
-        begin(run)
-
-
-def test_a_place_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
-    """A file in the way is one clear message."""
-    (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="cannot make the run directory"):
-        begin(tmp_path / "file" / "run")
+@pytest.mark.parametrize(
+    ("place", "says"), [("run", "exists already"), ("run/jobs.csv/run", "cannot make the run")]
+)
+def test_a_place_that_is_taken_is_refused(run: Path, place: str, says: str) -> None:
+    """A run never overwrites another; a file in the way is one clear message."""
+    with pytest.raises(InputError, match=says):
+        begin(run.parent / place)
 
 
 def reopen(path: Path, scenario: str) -> None:
@@ -199,20 +195,17 @@ def test_a_killed_run_is_recognised(tmp_path: Path, history: Any, tell: Any) -> 
         killed.summary  # noqa: B018
 
 
-def test_what_is_not_a_run_is_refused(tmp_path: Path) -> None:
-    """A wrong path and a wrong directory have different messages."""
-    with pytest.raises(InputError, match="no such directory"):
-        load_run(tmp_path / "none")
-    with pytest.raises(InputError, match=r"not a run: it has no meta\.json"):
-        load_run(tmp_path)
-
-
-@pytest.mark.parametrize("name", ["scenario.yaml", "events.jsonl", "jobs.csv", "summary.json"])
+@pytest.mark.parametrize(
+    "name", ["meta.json", "scenario.yaml", "events.jsonl", "jobs.csv", "summary.json"]
+)
 def test_a_missing_file_is_named(run: Path, name: str) -> None:
-    """A run that lost a file is incomplete."""
+    """A run that lost a file is incomplete, and no directory is none."""
     (run / name).unlink()
-    with pytest.raises(InputError, match=f"{name} is missing"):
+    says = f"not a run: it has no {name}" if name == "meta.json" else f"{name} is missing"
+    with pytest.raises(InputError, match=says):
         load_run(run)
+    with pytest.raises(InputError, match="no such directory"):
+        load_run(run / "none")
 
 
 def change(path: Path, **values: Any) -> None:

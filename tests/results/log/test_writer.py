@@ -45,15 +45,12 @@ def test_a_finished_job_is_one_line_with_its_details(log: Path) -> None:
 
 
 def test_exactly_one_line_ends_each_job(log: Path) -> None:
-    """Counting ended lines counts jobs, whatever happened to them."""
-    ended = sorted(line["job"] for line in lines(log) if line.get("ended"))
-    assert ended == ["a", "b", "c", "d"]
-
-
-def test_a_cancelled_job_has_its_own_kind(log: Path) -> None:
-    """No report ends a job cancelled while it waits; the log still says so."""
-    (line,) = [line for line in lines(log) if line["event"] == "job-cancelled"]
-    assert (line["job"], line["outcome"], line["finished_at_s"]) == ("d", "cancelled", 20.0)
+    """Counting ended lines counts jobs; one cancelled while it waits has a kind of its own."""
+    ended = {line["job"]: line for line in lines(log) if line.get("ended")}
+    assert sorted(line["job"] for line in lines(log) if line.get("ended")) == ["a", "b", "c", "d"]
+    (cancelled,) = [line for line in lines(log) if line["event"] == "job-cancelled"]
+    assert cancelled == ended["d"]
+    assert (cancelled["outcome"], cancelled["finished_at_s"]) == ("cancelled", 20.0)
 
 
 def test_an_end_without_its_report_is_marked_decided(tmp_path: Path) -> None:
@@ -72,14 +69,10 @@ def test_an_end_without_its_report_is_marked_decided(tmp_path: Path) -> None:
     )
 
 
-def test_jobs_submitted_together_share_a_batch(log: Path) -> None:
-    """The grouping of a submission decides dispatch order, so it must survive."""
+def test_batches_and_stale_events_are_marked(log: Path) -> None:
+    """The grouping of a submission decides dispatch order; a late report does not count."""
     batches = [x.get("batch") for x in lines(log) if x["event"] == "job-submitted"]
     assert batches == [1, 1, None, None]
-
-
-def test_stale_events_are_marked(log: Path) -> None:
-    """A late report is on record without counting."""
     (line,) = [line for line in lines(log) if line.get("ignored")]
     assert (line["event"], line["job"], line["at_s"]) == ("job-finished", "b", 11.0)
 
@@ -105,19 +98,15 @@ def test_the_same_history_gives_the_same_bytes(tmp_path: Path, history: Any, tel
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
 
-def test_the_buffer_is_bounded(tmp_path: Path, history: Any, tell: Any) -> None:
-    """A long run must not hold its log in memory."""
+def test_the_buffer_is_bounded_and_a_log_kept(tmp_path: Path, history: Any, tell: Any) -> None:
+    """A long run must not hold its log in memory; a second run must not overwrite the first."""
     writer = EventLogWriter(tmp_path / "log", 4)
     tell(writer, history)
     assert (tmp_path / "log").read_bytes().count(b"\n") >= len(history)
     writer.close()
     writer.close()
-
-
-def test_an_existing_log_is_not_overwritten(log: Path) -> None:
-    """Results are precious: a second run must not overwrite the first."""
     with pytest.raises(InputError, match="exists already"):
-        EventLogWriter(log)
+        EventLogWriter(tmp_path / "log")
 
 
 def test_a_truncated_last_line_is_left_out(log: Path) -> None:
@@ -151,17 +140,19 @@ def test_a_garbled_line_is_named(log: Path, garbage: bytes, says: str) -> None:
     assert says in str(caught.value)
 
 
-def test_a_command_before_any_event_is_refused(tmp_path: Path) -> None:
-    """A command without its event has no place."""
-    (tmp_path / "log").write_text('{"at_s":1.0,"event":"builder-drained","builder":"b"}\n')
-    with pytest.raises(InputError, match="no event led to"):
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ('{"at_s":1.0,"event":"builder-drained","builder":"b"}\n', "no event led to"),
+        (None, "cannot read the event log"),
+    ],
+)
+def test_no_log_is_refused(tmp_path: Path, content: str | None, says: str) -> None:
+    """A command without its event has no place; no such file is one clear message."""
+    if content is not None:
+        (tmp_path / "log").write_text(content)
+    with pytest.raises(InputError, match=says):
         list(read_log(tmp_path / "log"))
-
-
-def test_a_missing_log_is_refused(tmp_path: Path) -> None:
-    """No such file is one clear message."""
-    with pytest.raises(InputError, match="cannot read the event log"):
-        list(read_log(tmp_path / "none"))
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
