@@ -146,7 +146,7 @@ class MetricsServer:
         self._registry = registry_of(read)
         self.port = port
         self.address = address
-        self._running: tuple[_Server, threading.Thread] | None = None
+        self._ends = contextlib.ExitStack()
 
     @property
     def url(self) -> str:
@@ -168,7 +168,8 @@ class MetricsServer:
         server.set_app(make_wsgi_app(self._registry))
         thread = threading.Thread(target=server.serve_forever, name="farm-metrics", daemon=True)
         thread.start()
-        self._running = server, thread
+        for end in (thread.join, server.server_close, server.shutdown):  # the last one first
+            self._ends.callback(end)
         self.port = server.server_port
         if self._target is not None:
             self._write_target(self._target)
@@ -176,24 +177,17 @@ class MetricsServer:
 
     def __exit__(self, *_: object) -> None:
         """Stop serving and let go of the port."""
-        if self._target is not None:
-            self._target.remove()
-        if self._running is not None:
-            server, thread = self._running
-            server.shutdown()
-            server.server_close()
-            thread.join()
-            self._running = None
+        self._ends.close()
 
     def _write_target(self, target: Target) -> None:
         try:
             target.write(self.address, self.port)
+            self._ends.callback(target.remove)
         except OSError as error:
             if error.errno in DISK_FULL:  # better without metrics than without a scheduler
                 log.warning("Prometheus will not find this process: %s: %s", target.path, error)
                 return
-            self._target = None
-            self.__exit__(None, None, None)
+            self._ends.close()
             raise InputError(
                 f"--metrics-targets (FARM_METRICS_TARGETS): cannot write {target.path}: "
                 f"{error.strerror}; allowed: a folder that can be written to"

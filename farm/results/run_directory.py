@@ -116,8 +116,16 @@ class RunDirectory:
         except OSError as error:
             raise InputError(f"{path}: cannot make the run directory: {error.strerror}") from None
         (path / SCENARIO).write_text(scenario, encoding="utf-8")
-        run = cls(path, _meta_now(world, started))
-        run._write(META, run._meta)
+        meta = Meta(
+            state="running",
+            world=world,
+            started=started,
+            python=platform.python_version(),
+            packages=_versions(),
+            machine=Machine(f"{platform.system()} {platform.machine()}", os.cpu_count() or 1),
+        )
+        run = cls(path, meta)
+        run._write(META, meta)
         return run
 
     @classmethod
@@ -315,7 +323,12 @@ def load_run(path: Path | str, *, unfinished: bool = False, again: Again | None 
         raise InputError(f"{path}: {found}; expected a directory that a run left (--out)")
     if not (path / META).is_file():
         raise InputError(f"{path}: not a run: it has no {META}")
-    meta = _meta(path / META)
+    layout = _decode(path / META, _Format).format
+    if layout != FORMAT:
+        raise InputError(
+            f"{path / META}: a run of format {layout}; this version reads format {FORMAT}"
+        )
+    meta = _decode(path / META, Meta)
     if meta.state == "running":
         if not unfinished:
             raise InputError(_unfinished(path))
@@ -331,13 +344,6 @@ def load_run(path: Path | str, *, unfinished: bool = False, again: Again | None 
             "these files do not belong together"
         )
     return Run(path, meta, summary, again)
-
-
-def _meta(path: Path) -> Meta:
-    found = _decode(path, _Format).format
-    if found != FORMAT:
-        raise InputError(f"{path}: a run of format {found}; this version reads format {FORMAT}")
-    return _decode(path, Meta)
 
 
 class _Format(msgspec.Struct):
@@ -369,18 +375,6 @@ def _update(path: Path, content: bytes) -> None:
         raise  # a mistake in the path: waiting does not help
     except OSError as error:
         log.warning("%s stays as it was: it cannot be written: %s", path, error.strerror or error)
-
-
-def _meta_now(world: WorldName, started: str) -> Meta:
-    machine = Machine(f"{platform.system()} {platform.machine()}", os.cpu_count() or 1)
-    return Meta(
-        state="running",
-        world=world,
-        started=started,
-        python=platform.python_version(),
-        packages=_versions(),
-        machine=machine,
-    )
 
 
 def this_version() -> str:

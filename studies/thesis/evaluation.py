@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
@@ -30,7 +31,6 @@ from studies.thesis.model import (
     nodes,
     play_cases,
 )
-from studies.thesis.overload_risk import expected_slowdown
 
 #: slots of a builder in section 5.3, and of all builders together in section 5.1
 MODEL_SLOTS = tuple(map(float, range(1, 17)))
@@ -51,6 +51,8 @@ THESIS_SAYS = {
 NAMED_ONLY = {"Mean stretch": STRETCH, "Throughput, jobs per second": THROUGHPUT}
 SINGLE, SEVERAL = "a single matrix", "five matrices, 30 s apart"
 OnStep = Callable[[str], None]
+SlowdownByCount = Callable[[int], float]
+"""From the number of heavy jobs on a builder to the slowdown of every job there."""
 
 
 class Evaluation(msgspec.Struct, frozen=True):
@@ -190,6 +192,21 @@ def numbers(
 def _cell(plays: Plays, policy: str, x: float, measure: int) -> str:
     cell = (policy, x, measure)
     return f"{plays.median(*cell):.4g}; {plays.mean(*cell):.4g}; {plays.ratio(*cell):.3f}"
+
+
+def expected_slowdown(slots: int, heavy_fraction: float, slowdown: SlowdownByCount) -> float:
+    """Return f(n, p), the slowdown to expect on a builder whose slots are filled at random (4.3).
+
+    Each of n slots holds a heavy job with probability p: jobs are drawn with replacement from a
+    randomly ordered queue. Two misprints of the thesis are corrected. Its eq. 4.2 has
+    (p - 1)^(n-k), where a binomial probability has (1 - p)^(n-k). Its eq. 4.3 sums from k = 1,
+    which omits the time in which no heavy job runs; from k = 0 on, f(1, 0.2) = 1.
+    """
+    light_fraction = 1 - heavy_fraction
+    return math.fsum(
+        slowdown(k) * math.comb(slots, k) * heavy_fraction**k * light_fraction ** (slots - k)
+        for k in range(slots + 1)
+    )
 
 
 def _figure_4_1() -> Chart:
