@@ -41,17 +41,13 @@ def board(schema: Json, wanted: Json) -> Json:
         for name, values in schema["choices"].items()
         if name in ("job", "instance", *wanted.get("choices", ()))
     ]
+    prices = [schema["price"]] if "price" in wanted.get("choices", ()) else []
     return {
         **made,
         **{key: wanted[key] for key in ("uid", "title", "description")},
-        "templating": {"list": [schema["source"], *variables, *others(schema, wanted)]},
+        "templating": {"list": [schema["source"], *variables, *prices]},
         "panels": laid_out(wanted["rows"], schema["kinds"]),
     }
-
-
-def others(schema: Json, wanted: Json) -> list[Json]:
-    """Return the variables that are not values of a label."""
-    return [schema["price"]] if "price" in wanted.get("choices", ()) else []
 
 
 def laid_out(rows: list[Json], kinds: Json) -> list[Json]:

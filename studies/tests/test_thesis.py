@@ -131,7 +131,7 @@ def test_job_sets_do_not_depend_on_their_number():
 @pytest.mark.parametrize("law", [None, PAGE_16], ids=["none", "slowdown"])
 def test_the_compiled_loop_agrees(law, monkeypatch: pytest.MonkeyPatch):
     """The compiled loop gives the same numbers as the scheduler."""
-    late, many = jenkins_sets(5)[:2], model_sets(3, jobs_apart=0.5, apart=3.0)
+    late, many = jenkins_sets(5)[:2], model_sets(3, jobs_apart=0.5)
     for sets in (many, [jobs[::5] for jobs in late]):
         cases = {x: (sets, nodes(int(x), law)) for x in (1.0, 6.0)}
         found = []
