@@ -29,10 +29,16 @@ def run_job(farm, job, at: float, builder: str, *, ends_at: float, outcome="succ
     farm.tell(JobFinished(ends_at, job.id, 1, builder, outcome))
 
 
-def test_jobs_are_counted_by_outcome(play, job):
-    """Submitted, dispatched and ended jobs; waiting, service and response times."""
+@pytest.fixture
+def farm(play):
+    """A farm with one builder."""
     farm = play()
     farm.join(0.0, "b1")
+    return farm
+
+
+def test_jobs_are_counted_by_outcome(farm, job):
+    """Submitted, dispatched and ended jobs; waiting, service and response times."""
     run_job(farm, job("one", arrived_at=3.0), 5.0, "b1", ends_at=15.0)
     run_job(farm, job("two"), 20.0, "b1", ends_at=26.0, outcome="failed")
     farm.tell(JobsSubmitted(30.0, (job("three"), job("four"))))
@@ -64,10 +70,8 @@ def test_lost_attempts_and_builders_differ_from_failed_jobs(play, job):
     assert farm.value("farm_job_service_seconds", "amd64/virtual") == (0, 0.0)
 
 
-def test_stopped_builders_differ_from_lost_ones(play):
+def test_stopped_builders_differ_from_lost_ones(farm):
     """An operator's actions must not look like failing builders."""
-    farm = play()
-    farm.join(0.0, "b1")
     farm.tell(BuilderLost(2.0, "b1", "its host left", excused=True))
     farm.metrics.publish(3.0, at_once=True)
     assert farm.values("farm_builders_ended_total", "left", "lost", pool="linux") == [1, 0]
@@ -114,10 +118,8 @@ def test_booting_and_plans_are_measured(play):
     assert farm.value("farm_builders_requested_total", "linux") >= 1
 
 
-def test_an_estimate_is_compared_with_the_actual_dispatch(play, job):
+def test_an_estimate_is_compared_with_the_actual_dispatch(farm, job):
     """Later and earlier dispatches are counted apart; a job counts once."""
-    farm = play()
-    farm.join(0.0, "b1")
     run_job(farm, job("first"), 0.0, "b1", ends_at=0.0)
     farm.tell(JobsSubmitted(1.0, (job("blocker"),)))
     farm.tell(JobsSubmitted(2.0, (job("late"),)), EstimateMade(2.0, "late", "farm", 5.0))
@@ -128,20 +130,16 @@ def test_an_estimate_is_compared_with_the_actual_dispatch(play, job):
     assert farm.value(name, platform, "earlier") == (0, 0.0)
 
 
-def test_an_estimate_that_comes_too_late_is_not_kept(play, job):
+def test_an_estimate_that_comes_too_late_is_not_kept(farm, job):
     """The job runs already, or has ended: there is nothing to compare the estimate with."""
-    farm = play()
-    farm.join(0.0, "b1")
     farm.tell(JobsSubmitted(0.0, (job("one"),)), EstimateMade(1.0, "one", "farm", 5.0))
     farm.tell(JobFinished(2.0, "one", 1, "b1", "succeeded"))
     farm.tell(EstimateMade(3.0, "one", "farm", 5.0))
     assert not farm.metrics._tally._expected
 
 
-def test_estimates_are_shown_for_the_head_and_for_a_new_job(play, job):
+def test_estimates_are_shown_for_the_head_and_for_a_new_job(farm, job):
     """One running job of 10 s, one waiting: the head waits for the first, a new one for both."""
-    farm = play()
-    farm.join(0.0, "b1")
     farm.tell(JobsSubmitted(0.0, (job("one"), job("two"))))
     farm.metrics.publish(0.0, at_once=True)
     found = farm.values("farm_dispatch_estimate_seconds", "head", "new", pool="amd64/virtual")
@@ -219,10 +217,8 @@ def test_shares_and_stickiness(play, job):
     assert farm.metrics.readings()["farm_sticky_dispatches_total"] == sticky
 
 
-def test_spans_of_jobs_are_separate_by_platform(play, job):
+def test_spans_of_jobs_are_separate_by_platform(farm, job):
     """Waiting quantiles obey the platform that is chosen on a dashboard."""
-    farm = play()
-    farm.join(0.0, "b1")
     farm.tell(JobsSubmitted(1.0, (job("one"),)))
     farm.tell(JobsSubmitted(1.0, (job("other", platform=Platform("riscv", True)),)))
     farm.tell(JobStarted(4.0, "one", 1, "b1"), JobFinished(9.0, "one", 1, "b1", "succeeded"))
@@ -245,19 +241,15 @@ def test_a_restarted_scheduler_knows_the_shares_of_existing_jobs(play, job):
     assert [farm.value(name, "blue") for name in gauges] == [0, 1, 1]
 
 
-def test_slowdown_is_measured_against_the_service_time_alone(play, job):
+def test_slowdown_is_measured_against_the_service_time_alone(farm, job):
     """A job of 10 s that took 14 was slowed down by 1.4."""
-    farm = play()
-    farm.join(0.0, "b1")
     run_job(farm, job("one"), 0.0, "b1", ends_at=14.0)
     farm.metrics.publish(15.0, at_once=True)
     assert farm.value("farm_contention_slowdown_ratio", "linux") == 1.4
 
 
-def test_late_reports_count_as_ignored(play, job):
+def test_late_reports_count_as_ignored(farm, job):
     """An event about something that has ended changes nothing else."""
-    farm = play()
-    farm.join(0.0, "b1")
     run_job(farm, job("one"), 0.0, "b1", ends_at=1.0)
     farm.tell(JobFinished(2.0, "one", 1, "b1", "failed"))
     farm.metrics.publish(3.0, at_once=True)
@@ -265,10 +257,8 @@ def test_late_reports_count_as_ignored(play, job):
     assert farm.value("farm_jobs_total", "failed") == 0
 
 
-def test_readings_do_not_change_when_the_farm_does(play, job):
+def test_readings_do_not_change_when_the_farm_does(farm, job):
     """A scrape sees one instant, whatever happens afterwards."""
-    farm = play()
-    farm.join(0.0, "b1")
     farm.metrics.publish(0.0, at_once=True)
     before = farm.metrics.readings()
     copy = {name: dict(values) for name, values in before.items()}

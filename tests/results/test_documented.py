@@ -13,7 +13,7 @@ from farm.results.formatting import readable_percent, readable_ratio, readable_s
 from farm.results.log.lines import COMMANDS, EMPTY, EVENTS, LINES
 from farm.results.run_directory import Meta
 from farm.results.summary.builder_time import BuilderCounts
-from farm.results.summary.figures import JobCounts
+from farm.results.summary.costs import JobCounts
 from farm.results.summary.summary import Summary
 from farm.results.table.job_table import COLUMNS
 from farm.units import parse_time

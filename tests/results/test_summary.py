@@ -24,7 +24,8 @@ from farm.results import descriptive_statistics
 from farm.results.descriptive_statistics import quantile, spread_of
 from farm.results.log.reader import read_log
 from farm.results.summary.builder_time import BuilderCounts, Window, builder_times
-from farm.results.summary.figures import JobCounts, RunInfo, jain_index
+from farm.results.summary.costs import JobCounts
+from farm.results.summary.figures import RunInfo, jain_index
 from farm.results.summary.summary import Quiescence, Summary, summarise
 from farm.results.summary.table import render_summary
 from farm.results.table.columns import Coded, Table

@@ -52,14 +52,19 @@ class Bill(msgspec.Struct, frozen=True):
         return np.maximum(1.0, units) * self.unit_time
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
-    """A part of a run: the jobs of a pool, a platform or an invocation."""
+class JobCounts(msgspec.Struct, frozen=True):
+    """Jobs that arrived in the window, by how they ended; ``lost`` ones never did."""
 
     submitted: int
     succeeded: int
     failed: int
     cancelled: int
     lost: int
+
+
+class Part(JobCounts, frozen=True, kw_only=True, rename=json_name):
+    """A part of a run: the jobs of a pool, a platform or an invocation."""
+
     waiting_time: Spread
     response_time: Spread
     cost: float

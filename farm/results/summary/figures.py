@@ -19,7 +19,7 @@ from farm.results.summary.builder_time import (
     builder_counts,
     builder_times,
 )
-from farm.results.summary.costs import Bill, Costs, Parts, Place
+from farm.results.summary.costs import Bill, Costs, JobCounts, Parts, Place
 from farm.results.table.columns import Flags, Floats, Numbers, in_order_of_appearance, numbered
 from farm.results.table.jobs import Jobs, by_outcome, invocation_of
 from farm.results.table.runs import Runs
@@ -51,16 +51,6 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     as_taskcluster: bool = False
     #: the tariffs, by pool
     bills: Mapping[str, Bill] = {}
-
-
-class JobCounts(msgspec.Struct, frozen=True):
-    """Jobs that arrived in the window, by how they ended; ``lost`` ones never did."""
-
-    submitted: int
-    succeeded: int
-    failed: int
-    cancelled: int
-    lost: int
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):

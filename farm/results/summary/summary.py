@@ -17,8 +17,8 @@ import numpy as np
 from farm.core.fields import json_name
 from farm.results.descriptive_statistics import Spread, spread_of
 from farm.results.summary.builder_time import BuilderCounts, Window
-from farm.results.summary.costs import Part
-from farm.results.summary.figures import Counted, Figures, JobCounts, RunInfo, WorldName
+from farm.results.summary.costs import JobCounts, Part
+from farm.results.summary.figures import Counted, Figures, RunInfo, WorldName
 from farm.results.summary.tally import CountedInPieces, Tallied
 from farm.results.table.columns import known
 from farm.results.table.jobs import Jobs

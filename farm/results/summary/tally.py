@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from farm.results.descriptive_statistics import Spread, spread_of
 from farm.results.summary.builder_time import BuilderTimes, Window
-from farm.results.summary.costs import Parts, Place, places_of
-from farm.results.summary.figures import Counted, JobCounts, RunInfo, jain_index, parties_of
+from farm.results.summary.costs import JobCounts, Parts, Place, places_of
+from farm.results.summary.figures import Counted, RunInfo, jain_index, parties_of
 from farm.results.table.builders import Attempts
 from farm.results.table.columns import Coded, Floats, Numbers, in_order_of_appearance, total, which
 from farm.results.table.jobs import OUTCOMES, Jobs, by_outcome
