@@ -106,35 +106,26 @@ def loads(trace: Path | None = None) -> list[Load]:
                      "idle_timeout": "15m", "provisioner": TASKCLUSTER | {"max": 17}}  # fmt: skip
     slowed = one | {"builders": 2, "slots": 8, "contention": {"slowdown": "thesis"}}
     slow = MATRICES | {"size": 45}
-    shortest = parse_scenario({"name": "load", "pools": [one | {"builders": 6}],
-                               "workload": [{"arrivals": BUSY}],
-                               "scheduling": {"policy": "sjf"}})  # fmt: skip
+    shortest = _of(one | {"builders": 6}, {"arrivals": BUSY}, scheduling={"policy": "sjf"})
+    bursts = _of(one | {"builders": 8, "slots": 2}, {"matrices": BURSTS})
+    heavy_tails = _of(nodes, {"matrices": MATRICES | {"size": 300}})
+    narrow = _of(one | {"builders": 23}, *_narrow_kinds())
     fair = quickstart.model_copy(update={"scheduling": shared})
     return [
         Load("fixed", quickstart, 2, known=True),
         Load("fair share", fair, 5, ("oracle", "declared")),
         Load("shortest first", shortest, 2, ("declared",)),
-        _load("narrow kinds", one | {"builders": 23}, _narrow_kinds(), 2, "declared", "last-3",
-              known=True),
-        _load("provisioned", elastic, [_recorded(trace)], 4, "declared"),
-        _load("heavy tails", nodes, [{"matrices": MATRICES | {"size": 300}}], 50, *RUN_TIMES),
-        _load("contention", slowed, [{"matrices": slow}], 8, "declared"),
-        _load("bursts", one | {"builders": 8, "slots": 2}, [{"matrices": BURSTS}], 3, *RUN_TIMES,
-              known=True),
-    ]  # fmt: skip
+        Load("narrow kinds", narrow, 2, ("declared", "last-3"), known=True),
+        Load("provisioned", _of(elastic, _recorded(trace)), 4, ("declared",)),
+        Load("heavy tails", heavy_tails, 50),
+        Load("contention", _of(slowed, {"matrices": slow}), 8, ("declared",)),
+        Load("bursts", bursts, 3, known=True),
+    ]
 
 
-def _load(
-    name: str,
-    pool: dict[str, Any],
-    jobs: list[dict[str, Any]],
-    every: int,
-    *run_times: str,
-    known: bool = False,
-) -> Load:
-    """Return a load of one pool."""
-    scenario = parse_scenario({"name": "load", "pools": [pool], "workload": jobs})
-    return Load(name, scenario, every, run_times, known)
+def _of(pool: dict[str, Any], *jobs: dict[str, Any], **more: object) -> Scenario:
+    """Return the scenario of one pool."""
+    return parse_scenario({"name": "load", "pools": [pool], "workload": [*jobs], **more})
 
 
 class Outcome(msgspec.Struct, frozen=True):
