@@ -55,23 +55,12 @@ def claims_table(found: Evaluation) -> Table:
     )
 
 
-def _leads(plays: Plays, policy: str, measure: int) -> list[float]:
-    """Return the cases in which a policy is the best one (or as good as it)."""
-
-    def best(x: float) -> float:
-        return plays.ratio(plays.best(x, measure), x, measure)
-
-    return [x for x in plays.xs if plays.ratio(policy, x, measure) <= best(x) + 1e-9]
-
-
-def _trails(plays: Plays, policy: str, measure: int) -> list[float]:
-    """Return the cases in which no policy is worse."""
-    return [
-        x
-        for x in plays.xs
-        if plays.ratio(policy, x, measure)
-        >= max(plays.ratio(other, x, measure) for other in plays.policies) - 1e-9
-    ]
+def _where(
+    end: Callable[[Iterable[float]], float], plays: Plays, policy: str, measure: int
+) -> list[float]:
+    """Return the cases in which a policy is the best one (``min``), or the worst, or nearly so."""
+    ends = {x: end(plays.ratio(one, x, measure) for one in plays.policies) for x in plays.xs}
+    return [x for x in plays.xs if abs(plays.ratio(policy, x, measure) - ends[x]) <= 1e-9]
 
 
 def _runs(xs: Sequence[float], of: Sequence[float]) -> str:
@@ -93,7 +82,7 @@ def _range(values: Iterable[float]) -> str:
 def _best_everywhere(
     where: str, says: str, plays: Sequence[Plays], policy: str, measure: int
 ) -> Claim:
-    leads = [_leads(one, policy, measure) for one in plays]
+    leads = [_where(min, one, policy, measure) for one in plays]
     holds = all(len(lead) == len(one.xs) for lead, one in zip(leads, plays, strict=True))
     ranges = dict.fromkeys(_runs(lead, one.xs) for lead, one in zip(leads, plays, strict=True))
     return Claim(where, says, f"best at {'; '.join(ranges)}", holds)
@@ -122,7 +111,7 @@ def _jenkins_single(found: Evaluation) -> Iterable[Claim]:
         f"by {gaps[-1]:.0%} at {plays.xs[-1]:g}",
         all(b <= a + SAME for a, b in pairwise(gaps)),
     )
-    sjf, ljf = _leads(plays, "SJF", RESPONSE), _trails(plays, "LJF", RESPONSE)
+    sjf, ljf = _where(min, plays, "SJF", RESPONSE), _where(max, plays, "LJF", RESPONSE)
     yield Claim(
         "5.1.5",
         "SJF has the best mean response time, LJF a very bad one (5.2)",
@@ -158,7 +147,7 @@ def _jenkins_several(found: Evaluation) -> Iterable[Claim]:
         MATRIX_RESPONSE,
     )
     few, ratio = plays.xs[0], {x: plays.ratio("SJF-aging", x, MATRIX_RESPONSE) for x in plays.xs}
-    worst = _runs(_trails(plays, "SJF", MAKESPAN), plays.xs)
+    worst = _runs(_where(max, plays, "SJF", MAKESPAN), plays.xs)
     better = [x for x in plays.xs if ratio[x] < 1 - SAME]
     yield Claim(
         "5.1.6",
@@ -168,7 +157,7 @@ def _jenkins_several(found: Evaluation) -> Iterable[Claim]:
         len(better) == len(plays.xs) or (None if better else False),
     )
     lost = [plays.ratio("SJF-aging", x, RESPONSE, "SJF") for x in plays.xs]
-    leads = _leads(plays, "SJF", RESPONSE)
+    leads = _where(min, plays, "SJF", RESPONSE)
     yield Claim(
         "5.1.6",
         "SJF has the best mean response time, and loses that advantage by ageing (5.5)",
@@ -229,7 +218,8 @@ def _model(found: Evaluation) -> Iterable[Claim]:
         all(same) or (None if any(same) else False),
     )
     worst = {
-        name: _trails(one, "SJF", MAKESPAN) for name, one in (("without", plain), ("with", slowed))
+        name: _where(max, one, "SJF", MAKESPAN)
+        for name, one in (("without", plain), ("with", slowed))
     }
     yield Claim(
         "5.3.2, 5.4",
@@ -271,8 +261,8 @@ def _discussion(found: Evaluation) -> Iterable[Claim]:
         gains[1] < SAME,
     )
     yield _gains(found)
-    aged = [_leads(one, "LJF-aging", MATRIX_RESPONSE) for one in (plain, slowed)]
-    plainly = [_leads(one, "LJF", MATRIX_RESPONSE) for one in (plain, slowed)]
+    aged = [_where(min, one, "LJF-aging", MATRIX_RESPONSE) for one in (plain, slowed)]
+    plainly = [_where(min, one, "LJF", MATRIX_RESPONSE) for one in (plain, slowed)]
     yield Claim(
         "6.2",
         "in matrix response time LJF-aging is best with few slots, LJF with many (5.9, 5.12)",
