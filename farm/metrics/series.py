@@ -118,16 +118,15 @@ class Bounded:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._known: dict[str, str] = {}
+        self._known: set[str] = set()
 
     def __call__(self, name: str) -> str:
         """Return the label that stands for this name, always the same one."""
-        found = self._known.get(name)
-        if found is None:
+        if name not in self._known:
             if len(self._known) >= self._most:
                 return OTHER
-            found = self._known[name] = name
-        return found
+            self._known.add(name)
+        return name
 
 
 def build_info() -> dict[Labels, float]:

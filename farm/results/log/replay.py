@@ -56,17 +56,16 @@ class Comparison:
     def of(self, entry: Entry, answer: Sequence[Command]) -> Difference | None:
         """Return how the commands differ from the entry's, as ``replay``; None: they do not."""
         self._openings += isinstance(entry.event, FarmOpened)
-        if _agrees(entry, answer, alarms=self._openings <= 1):
+        alarms, ignored = self._openings <= 1, type(answer) is Ignored
+        recorded, replayed = (
+            [command for command in commands if alarms or type(command) is not SetAlarm]
+            for commands in (entry.commands, answer)
+        )
+        if entry.cut:
+            same = replayed[: len(recorded)] == recorded
+        else:
+            same = replayed == recorded and ignored == entry.ignored
+        if same:
             return None
-        found, ignored = (tuple(entry.commands), tuple(answer)), type(answer) is Ignored
-        return Difference(entry.line, entry.event, *found, entry.ignored, ignored)
-
-
-def _agrees(entry: Entry, answer: Sequence[Command], *, alarms: bool) -> bool:
-    recorded, replayed = (
-        [command for command in commands if alarms or type(command) is not SetAlarm]
-        for commands in (entry.commands, answer)
-    )
-    if entry.cut:
-        return replayed[: len(recorded)] == recorded
-    return replayed == recorded and entry.ignored == (type(answer) is Ignored)
+        commands = tuple(entry.commands), tuple(answer)
+        return Difference(entry.line, entry.event, *commands, entry.ignored, ignored)

@@ -23,8 +23,9 @@ def of_run(answer: str, summary: Summary) -> Iterator[str]:
     others = [f"{count:,} {name}" for name, count in ended.items() if count]
     share = readable_percent(jobs.succeeded / jobs.submitted) if jobs.submitted else "none"
     how = ", ".join([f"{share} succeeded", *others]) if others else "all succeeded"
+    were = "was" if jobs.submitted == 1 else "were"
     yield (
-        f"{_were(jobs.submitted, 'job')} submitted: {how}. "
+        f"{many(jobs.submitted, 'job')} {were} submitted: {how}. "
         f"It took {readable_span(summary.makespan)} from the first arrival to the last end."
     )
     if wait.count:
@@ -39,10 +40,6 @@ def of_run(answer: str, summary: Summary) -> Iterator[str]:
         f"{readable_percent(summary.idle_share)} of the slot time paid was idle."
     )
     yield from (sentence(one.rstrip(".")) for one in (*summary.warnings, *summary.remarks))
-
-
-def _were(count: int, what: str) -> str:
-    return f"{many(count, what)} {'was' if count == 1 else 'were'}"
 
 
 def of_comparison(comparison: Comparison) -> Iterator[str]:

@@ -244,8 +244,6 @@ class Jobs(Table):
 
     def matrix_response_times(self, unfinished: Collection[str | None] = ()) -> Floats:
         """Return last end - first arrival of each finished matrix, in order of first end."""
-        if not self.matrix.values:
-            return np.zeros(0)
         some, matrix, names, released = self._matrices()
         finished = np.full(len(names), -np.inf)
         np.maximum.at(finished, matrix, self.finished_at[some])
@@ -258,8 +256,6 @@ class Jobs(Table):
 
     def times_to_first_failure(self) -> Floats:
         """Return first failure - first arrival of each matrix that had a failure; seconds."""
-        if not self.matrix.values:
-            return np.zeros(0)
         some, matrix, names, released = self._matrices()
         failed = np.full(len(names), np.inf)
         fails = self.outcome.where("failed")[some]
