@@ -45,11 +45,10 @@ def test_one_command_plays_them_all(farm: Callable[..., Any], tmp_path: Path) ->
     text = (tmp_path / "a.html").read_text("utf-8")
     assert text.count("<svg ") == 2
     assert all(name in text for name in ALGORITHMS)
-    wrong = farm("admin", "study", "autoscalers", "--trace", "none.csv")
-    assert (wrong.code, "no such file: none.csv" in wrong.err) == (2, True)
-    wrong = farm("admin", "study", "autoscalers", "--runs", "5")
-    assert (wrong.code, "--runs" in wrong.err) == (2, True)
-    wrong = farm(
-        "admin", "study", "autoscalers", "--trace", "none.csv", "-o", tmp_path / "no" / "a.html"
-    )
-    assert (wrong.code, "cannot be written" in wrong.err) == (2, True)
+    for words, told in (
+        (("--trace", "none.csv"), "no such file: none.csv"),
+        (("--runs", "5"), "--runs"),
+        (("--trace", "none.csv", "-o", tmp_path / "no" / "a.html"), "cannot be written"),
+    ):
+        wrong = farm("admin", "study", "autoscalers", *words)
+        assert (wrong.code, told in wrong.err) == (2, True)

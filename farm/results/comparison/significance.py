@@ -63,10 +63,14 @@ def paired_interval(differences: Floats, rng: np.random.Generator) -> Interval |
     sums = np.concatenate([[0.0], np.cumsum(around)])
     block_means = (sums[length:] - sums[:-length]) / length
     starts = rng.integers(0, count, size=(RESAMPLES, blocks))
-    means = block_means[starts].mean(axis=1)
+    return _most_of(block_means[starts].mean(axis=1), "paired block bootstrap")
+
+
+def _most_of(differences: Floats, method: str) -> Interval:
+    """Return the interval that has all of the resampled differences but for its tails."""
     tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(means, (tail, 1 - tail))
-    return Interval(float(low), float(high), "paired block bootstrap")
+    low, high = np.quantile(differences, (tail, 1 - tail)).tolist()
+    return Interval(low, high, method)
 
 
 def resampled_interval(
@@ -98,9 +102,7 @@ def resampled_interval(
     blocks = int(block.max()) + 1
     drawn = rng.multinomial(blocks, np.full(blocks, 1 / blocks), size=RESAMPLES).astype(np.float64)
     one, two = (_resampled(values, block, blocks, drawn, level) for values in (base, other))
-    tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(two - one, (tail, 1 - tail))
-    return Interval(float(low), float(high), method)
+    return _most_of(two - one, method)
 
 
 def _resampled(
@@ -225,15 +227,13 @@ def means_of(rows: Floats) -> list[Mean]:
 
 def difference_of(one: Floats, other: Floats) -> Mean:
     """Return mean(other) - mean(one) of independent replications (Welch 1947)."""
-    means = [mean_of(one), mean_of(other)]
-    value = means[1].value - means[0].value
-    errors = [mean.error for mean in means]
-    if errors[0] is None or errors[1] is None:
+    first, second = mean_of(one), mean_of(other)
+    value = second.value - first.value
+    if first.error is None or second.error is None:
         return Mean(value, None, 0)
-    parts = [errors[0] ** 2, errors[1] ** 2]
-    spread = sum(part**2 / mean.freedom for part, mean in zip(parts, means, strict=True))
-    freedom = sum(parts) ** 2 / spread if spread else 1.0
-    return Mean(value, math.sqrt(sum(parts)), freedom)
+    parts = [first.error**2, second.error**2]
+    spread = parts[0] ** 2 / first.freedom + parts[1] ** 2 / second.freedom
+    return Mean(value, math.sqrt(sum(parts)), sum(parts) ** 2 / spread if spread else 1.0)
 
 
 def holm_levels(p_values: Sequence[float]) -> list[float]:
