@@ -125,39 +125,34 @@ def _rows_of(
     }
     judged = {s: p for s, m in differences.items() if m is not None and (p := m.p) is not None}
     levels = dict(zip(judged, holm_levels(list(judged.values())), strict=True))
-    rows = []
-    for settings, place in places.items():
-        row = _row(metric, played, settings, means[place], medians[place])
-        difference = differences.get(settings)
-        if difference is not None:
-            base = float(np.mean(table[places[bases[settings]]]))
-            method = f"paired t, Holm over {len(judged)}"
-            interval = difference.interval(method, levels.get(settings, 0.0))
-            row = msgspec.structs.replace(
-                row,
-                baseline=played.named(bases[settings]),
-                difference=difference.value,
-                relative=difference.value / base if base else None,
-                difference_interval=interval,
-                p=difference.p,
-                verdict=verdict_of(metric, base, difference.value, interval, relevant, played.twin),
-            )
-        rows.append(row)
+    rows = [
+        SweepRow(
+            settings=played.named(settings),
+            metric=metric.name,
+            unit=metric.unit,
+            replications=len(played.seeds),
+            mean=None if mean is None else mean.value,
+            interval=None if mean is None else mean.interval("t"),
+            median=None if mean is None else median,
+        )
+        for settings, mean, median in zip(places, means, medians, strict=True)
+    ]
+    for settings, difference in differences.items():
+        if difference is None:
+            continue
+        place, base = places[settings], float(np.mean(table[places[bases[settings]]]))
+        method = f"paired t, Holm over {len(judged)}"
+        interval = difference.interval(method, levels.get(settings, 0.0))
+        rows[place] = msgspec.structs.replace(
+            rows[place],
+            baseline=played.named(bases[settings]),
+            difference=difference.value,
+            relative=difference.value / base if base else None,
+            difference_interval=interval,
+            p=difference.p,
+            verdict=verdict_of(metric, base, difference.value, interval, relevant, played.twin),
+        )
     return rows
-
-
-def _row(
-    metric: Metric, played: Played, settings: Settings, mean: Mean | None, median: float
-) -> SweepRow:
-    return SweepRow(
-        settings=played.named(settings),
-        metric=metric.name,
-        unit=metric.unit,
-        replications=len(played.seeds),
-        mean=None if mean is None else mean.value,
-        interval=None if mean is None else mean.interval("t"),
-        median=None if mean is None else median,
-    )
 
 
 def _means(table: np.ndarray) -> list[Mean | None]:
