@@ -62,7 +62,7 @@ def _events(summary: Summary) -> list[tuple[str, object]]:
         *_at_the_end(summary.quiescence),
         ("utilization", readable_percent(summary.utilization)),
         ("fairness", f"{summary.fairness_index:.3f}"),
-        ("took", _speed(summary)),
+        ("took", f"{readable_span(summary.wall_time)} of real time, {summary.events:,} events"),
     ]
 
 
@@ -79,10 +79,9 @@ def _at_the_end(found: Quiescence | None) -> list[tuple[str, str]]:
 
 
 def _jobs(summary: Summary) -> str:
-    jobs = summary.jobs
-    parts = [f"{jobs.submitted:,} submitted"]
-    ended = {word: getattr(jobs, word) for word in jobs.__struct_fields__[1:]}
-    parts += [f"{count:,} {word}" for word, count in ended.items() if count or word == "succeeded"]
+    jobs, always = summary.jobs, ("submitted", "succeeded")
+    counts = {word: getattr(jobs, word) for word in jobs.__struct_fields__}
+    parts = [f"{count:,} {word}" for word, count in counts.items() if count or word in always]
     if summary.attempts > jobs.submitted:
         parts.append(f"{summary.attempts:,} attempts")
     return ", ".join(parts)
@@ -91,19 +90,12 @@ def _jobs(summary: Summary) -> str:
 def _builders(summary: Summary) -> str:
     builders = summary.builders
     parts = [f"{builders.joined:,} joined", f"at most {builders.max_running} at once"]
-    if builders.retired:
-        parts.append(f"{builders.retired:,} retired")
-    if builders.lost:
-        parts.append(f"{builders.lost:,} lost")
+    counts = {"retired": builders.retired, "lost": builders.lost}
+    parts += [f"{count:,} {word}" for word, count in counts.items() if count]
     if builders.over_provisioned:
         idle = readable_span(builders.over_provisioned_time)
         parts.append(f"{builders.over_provisioned:,} never ran a job ({idle})")
     return ", ".join(parts)
-
-
-def _speed(summary: Summary) -> str:
-    events = f"{summary.events:,} events"
-    return f"{readable_span(summary.wall_time)} of real time, {events}"
 
 
 def _spreads(summary: Summary) -> Listing:
