@@ -234,10 +234,8 @@ class Parts:
         found = self._by(lambda place: place[0])
         parts = {}
         for name, paid in self._costs.pools.items():
-            part, idle = (
-                self._part(found.get(name, [])),
-                _idle_share(paid.busy_time, paid.slot_time),
-            )
+            part = self._part(found.get(name, []))
+            idle = _idle_share(paid.busy_time, paid.slot_time)
             parts[name] = msgspec.structs.replace(
                 part, cost=paid.cost, idle_share=idle, builder_time=paid.builder_time
             )

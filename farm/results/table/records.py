@@ -128,16 +128,16 @@ class Recorder:
         self._open: dict[str, tuple[Job, float]] = {}
         self._lives = lives = BuilderLives()
         self._void: list[VoidAttempt] = []
-        self._estimates: dict[str, float | None] = {}
+        self._estimates = estimates = dict[str, float | None]()
         self._events = 0
         self._last: Event | None = None
         self._dispatched: dict[str, float] = {}
-        self._take: dict[type[Event], Callable[[Any], None]] = {
+        self._take: dict[type[Event], Callable[[Any], object]] = {
             JobsSubmitted: self._submitted,
             BuilderJoined: lambda event: lives.joined(event.builder, event.at),
             BuilderRetired: lambda event: lives.gone(event.builder, event.at, "retired"),
             BuilderLost: lambda event: lives.gone(event.builder, event.at, "lost"),
-            EstimateMade: self._note_estimate,
+            EstimateMade: lambda event: estimates.setdefault(event.job, event.dispatch_at),
         }
 
     def __call__(self, event: Event, commands: Sequence[Command]) -> None:
@@ -155,7 +155,9 @@ class Recorder:
                 self._open.pop(command.job.id, None)
                 self._dispatched.pop(command.job.id, None)
             elif type(command) is RequeueJob:
-                self._give_up(command, event.at)
+                job, builder = command.job, command.builder
+                began = self._dispatched.pop(job, event.at)
+                self._void.append(VoidAttempt(job, builder, began, event.at, command.reason))
             elif type(command) is RequestBuilder:
                 self._lives.requested(command.builder, event.at)
 
@@ -188,11 +190,3 @@ class Recorder:
     def _submitted(self, event: JobsSubmitted) -> None:
         for job in event.jobs:
             self._open.setdefault(job.id, (job, event.at))
-
-    def _give_up(self, command: RequeueJob, at: float) -> None:
-        dispatched_at = self._dispatched.pop(command.job, at)
-        job, builder = command.job, command.builder
-        self._void.append(VoidAttempt(job, builder, dispatched_at, at, command.reason))
-
-    def _note_estimate(self, event: EstimateMade) -> None:
-        self._estimates.setdefault(event.job, event.dispatch_at)
