@@ -1,19 +1,29 @@
-"""Jobs of a live farm, looked up by their ids."""
+"""Jobs of a live farm by their ids: looked up, cancelled, tried again as new ones (ID~2, ID~3)."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+import msgspec
+
+from farm.app.jobs.filter import charges_of, parse_invocation, unknown_invocation
 from farm.app.jobs.sources import standard_input
 from farm.core.commands import EndJob
 from farm.core.errors import InputError, ServerError
+from farm.core.events import CancelRequested
+from farm.core.model import Cause, Job
 from farm.live.operating.answers import Answer
 from farm.live.operating.client import FarmClient
-from farm.live.store.job_reader import KnownJob, state_of
+from farm.live.store.job_reader import AT_ONCE, Group, KnownJob, state_of
 from farm.live.store.saved import Try
+from farm.live.wire.messages import UNSTAMPED
+from farm.live.wire.report_checks import flaw_of
 
 T = TypeVar("T")
+LIVE: tuple[Group, ...] = ("waiting", "running")
+RETRIED = re.compile(r"(.*)~([0-9]+)\Z", re.DOTALL)
 
 
 def history_of(client: FarmClient, job_id: str) -> tuple[KnownJob, list[Try], Answer | None, str]:
@@ -23,12 +33,7 @@ def history_of(client: FarmClient, job_id: str) -> tuple[KnownJob, list[Try], An
     then. Last, why it did not answer if it was asked.
     """
     attended = client.is_attended()
-    found = client.job(job_id)
-    if found is None:
-        client.catch_up()  # it may have been submitted just now
-        found = client.job(job_id)
-    if found is None:
-        raise unknown(job_id)
+    found = _jobs_of(client, [job_id])[job_id]
     answer, warning = None, ""
     if attended:
         try:
@@ -36,14 +41,6 @@ def history_of(client: FarmClient, job_id: str) -> tuple[KnownJob, list[Try], An
         except ServerError as error:
             warning = str(error)
     return found, client.tries(job_id), answer, warning
-
-
-def unknown(job_id: str) -> InputError:
-    """Return the error for an id that is not known."""
-    return InputError(
-        f"job {job_id!r:.300} is not known to the farm (or it ended so long ago that it is "
-        "forgotten); farm jobs --where state=all lists those that are"
-    )
 
 
 def ids_given(given: Sequence[str]) -> list[str]:
@@ -62,11 +59,15 @@ def live_of(client: FarmClient, names: list[str]) -> tuple[list[str], int]:
 
 def ended_of(client: FarmClient, names: list[str]) -> list[KnownJob]:
     """Return these jobs; raises InputError for one that is unknown or has not ended."""
-    found = _each(client, names, lambda: {one.job.id: one for one in client.jobs_of(names)})
+    found = _jobs_of(client, names)
     for name, one in found.items():
         if not isinstance(one, EndJob):
             raise InputError(f"job {name!r} is {state_of(one)}; allowed: a job that has ended")
     return list(found.values())
+
+
+def _jobs_of(client: FarmClient, names: list[str]) -> dict[str, KnownJob]:
+    return _each(client, names, lambda: {one.job.id: one for one in client.jobs_of(names)})
 
 
 def _each(client: FarmClient, names: list[str], look: Callable[[], dict[str, T]]) -> dict[str, T]:
@@ -77,5 +78,67 @@ def _each(client: FarmClient, names: list[str], look: Callable[[], dict[str, T]]
         found = look()
     for name in names:
         if name not in found:
-            raise unknown(name)
+            raise InputError(
+                f"job {name!r:.300} is not known to the farm (or it ended so long ago that it is "
+                "forgotten); farm jobs --where state=all lists those that are"
+            )
     return found
+
+
+def cancel_jobs(
+    client: FarmClient, names: Sequence[str], reason: str = Cause.REQUESTED.text
+) -> None:
+    """Ask for the end of these jobs; the reason is stored with each."""
+    for first in range(0, len(names), AT_ONCE):
+        chunk = tuple(names[first : first + AT_ONCE])
+        client.send(CancelRequested(UNSTAMPED, chunk, reason=reason))
+
+
+def cancel_invocation(
+    client: FarmClient, invocation: str, reason: str = Cause.REQUESTED.text
+) -> int:
+    """Ask for the end of all jobs charged to an invocation, such as ``team/user``.
+
+    If all of them have ended nothing is asked, and their number is returned, else 0. Raises
+    InputError for a path to which no job that the farm knows was charged, and without fair share.
+    """
+    path, path_of = parse_invocation(invocation), charges_of(client)
+    jobs = (job for group in LIVE for job in client.jobs(group))
+    if not any(path_of(job)[: len(path)] == path for job in jobs):
+        # each job once, whatever becomes of it in between
+        known = [(path_of(job), isinstance(job, EndJob)) for job in client.submitted()]
+        ended = [has_ended for found, has_ended in known if found[: len(path)] == path]
+        if not ended:
+            keys = client.status().fair_share_keys
+            raise InputError(unknown_invocation(path, keys, (found for found, _ in known)))
+        if all(ended):
+            return len(ended)
+    client.send(CancelRequested(UNSTAMPED, invocation=path, reason=reason))
+    return 0
+
+
+def next_tries(client: FarmClient, ended: list[KnownJob], *, once: bool) -> list[Job]:
+    """Return the jobs that try these again; ``once``: not those that were tried again already."""
+    numbered = [(one.job, *_stem_and_number(one.job.id)) for one in ended]
+    taken: set[str] = set()
+    again: dict[str, Job] = {}
+    while numbered:
+        names = [f"{stem}~{number + 1}" for _, stem, number in numbered]
+        known = client.known(names)
+        further = []
+        for (job, stem, number), name in zip(numbered, names, strict=True):
+            if name in known or name in taken:
+                further.append((job, stem, number + 1))
+                continue
+            taken.add(name)
+            new = msgspec.structs.replace(job, id=name, arrived_at=None)
+            if (flaw := flaw_of(new)) is not None:
+                raise InputError(f"job {job.id!r} cannot be given a new name: {flaw}")
+            again[job.id] = new
+        numbered = [] if once else further
+    return [again[one.job.id] for one in ended if one.job.id in again]
+
+
+def _stem_and_number(job_id: str) -> tuple[str, int]:
+    match = RETRIED.match(job_id)
+    return (match[1], int(match[2])) if match else (job_id, 1)

@@ -6,9 +6,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from farm.app.jobs.cancelling import cancel_invocation, cancel_jobs
 from farm.app.jobs.filter import JobFilter, JobState
-from farm.app.jobs.lookup import ids_given, live_of
+from farm.app.jobs.lookup import cancel_invocation, cancel_jobs, ids_given, live_of
 from farm.cli.jobs.job_options import Ids, Wanted, Where, filter_of
 from farm.cli.operating import operating
 from farm.core.errors import InputError, ServerError

@@ -6,8 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from farm.app.jobs.lookup import ended_of, ids_given
-from farm.app.jobs.retrying import next_tries
+from farm.app.jobs.lookup import ended_of, ids_given, next_tries
 from farm.cli.jobs.job_options import Ids, Wanted, Where, filter_of
 from farm.cli.operating import operating
 from farm.core.errors import InputError
