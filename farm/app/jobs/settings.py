@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -120,14 +120,10 @@ def urgency_of(assignments: Sequence[str]) -> PriorityChanged:
     for text in assignments:
         key, _, value = text.partition("=")
         if key == "score":
-            found["score"] = score = _number(value)
-            if not math.isfinite(score):
-                raise InputError(f"score: found {value!r:.40}; allowed: a finite number")
+            found["score"] = _number(key, value, math.isfinite, "a finite number")
         elif key in OF_JOBS:
-            number = _number(value)
-            if not number.is_integer() or not LEAST_LEVEL <= number <= MAX_LEVEL:
-                allowed = f"a whole number, from {LEAST_LEVEL} to {MAX_LEVEL}"
-                raise InputError(f"{key}: found {value!r:.40}; allowed: {allowed}")
+            allowed = f"a whole number, from {LEAST_LEVEL} to {MAX_LEVEL}"
+            number = _number(key, value, _is_level, allowed)
             found["priority" if key == "priority" else "level"] = int(number)
         else:
             raise InputError(f"of jobs: {not_among(key, OF_JOBS)}")
@@ -181,10 +177,7 @@ def _with_rule(wanted: SchedulingChanged, key: str, value: str) -> SchedulingCha
             )
         return msgspec.structs.replace(wanted, policy=value)
     if key == "scheduling.aging_factor":
-        factor = _number(value)
-        if not 0 <= factor < 1e9:
-            allowed = "a number from 0, below 1e9"
-            raise InputError(f"{key}: found {value!r:.40}; allowed: {allowed}")
+        factor = _number(key, value, lambda one: 0 <= one < 1e9, "a number from 0, below 1e9")
         return msgspec.structs.replace(wanted, aging_factor=factor)
     path = key.removeprefix("scheduling.weights.")
     if path == key or not path:
@@ -195,14 +188,19 @@ def _with_rule(wanted: SchedulingChanged, key: str, value: str) -> SchedulingCha
         hint = did_you_mean(key, ("policy", *OF_RULES[:2]))
         hint = f"did you mean {pool[0]}{near}? " if pool and near else hint
         raise InputError(f"found the key {key!r:.100}; {hint}allowed: {ALLOWED}")
-    weight = _number(value)
-    if not 0 < weight < 1e9:
-        raise InputError(f"{key}: found {value!r:.40}; allowed: a number above 0, below 1e9")
+    weight = _number(key, value, lambda one: 0 < one < 1e9, "a number above 0, below 1e9")
     return msgspec.structs.replace(wanted, weights={**(wanted.weights or {}), path: weight})
 
 
-def _number(text: str) -> float:
+def _is_level(number: float) -> bool:
+    return number.is_integer() and LEAST_LEVEL <= number <= MAX_LEVEL
+
+
+def _number(key: str, text: str, is_good: Callable[[float], bool], allowed: str) -> float:
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
-        return math.nan
+        number = math.nan
+    if not is_good(number):
+        raise InputError(f"{key}: found {text!r:.40}; allowed: {allowed}")
+    return number
