@@ -14,7 +14,6 @@ from pathlib import Path
 
 from farm.app.calibrating.work_rates import burn_settings, rates_for
 from farm.app.long_running.farm_place import FarmPlace, PlaceFile, place_file, targets_of
-from farm.app.long_running.metrics_options import service_options
 from farm.core.errors import FarmError, InputError, RunError, ScenarioError, ServerError
 from farm.core.events import DrainRequested, UndrainRequested
 from farm.live.log_recovery import ahead_of, set_aside
@@ -24,7 +23,7 @@ from farm.live.redis.server import Server, choose_server
 from farm.live.redis.trouble import RedisError
 from farm.live.settings import from_environment, start_limit
 from farm.live.wire.messages import UNSTAMPED
-from farm.metrics.exporter import MetricsPlace
+from farm.metrics.exporter import MetricsPlace, MetricsServer
 from farm.metrics.targets import forget_targets
 from farm.processes import log_files
 from farm.processes.child import become_subreaper, end_at_once, unsupervised
@@ -51,6 +50,34 @@ NOT_FOR_SERVICES = (
     "FARM_BACKEND", "FARM_SCENARIO", "FARM_PLAY", "FARM_HOST",
     "FARM_METRICS_PORT", "FARM_METRICS_ADDRESS", "FARM_METRICS_TARGETS",
 )  # fmt: skip
+
+
+def metrics_place(folder: Path, port: int | None, address: str) -> MetricsPlace:
+    """Return where the folder's farm serves metrics, if a port was named.
+
+    Raises InputError for one that cannot be had: now, not in a service's log.
+    """
+    if port is None:
+        return MetricsPlace()
+    if port:
+        with MetricsServer(dict, port, address):
+            pass
+    return MetricsPlace(port, address, targets_of(folder))
+
+
+def own_options(place: MetricsPlace) -> list[str]:
+    """Return the options on metrics for the farm's daemon."""
+    if place.port is None:
+        return []
+    return [f"--metrics-port={place.port}", f"--metrics-address={place.address}"]
+
+
+def service_options(place: MetricsPlace, port: int | None = None) -> list[str]:
+    """Return the options on metrics for a service; ``port`` replaces the requested one."""
+    if place.port is None:
+        return []
+    used = MetricsPlace(place.port if port is None else port, place.address)
+    return [*own_options(used), f"--metrics-targets={place.targets}"]
 
 
 def check_services(scenario: Scenario) -> None:

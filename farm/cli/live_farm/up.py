@@ -8,8 +8,13 @@ from typing import Annotated
 import typer
 
 from farm.app.long_running.background_farm import locked, refuse_second, start_in_background
-from farm.app.long_running.farm_daemon import FarmKeeper, check_services, refuse_other_speed
-from farm.app.long_running.metrics_options import metrics_place, own_options
+from farm.app.long_running.farm_daemon import (
+    FarmKeeper,
+    check_services,
+    metrics_place,
+    own_options,
+    refuse_other_speed,
+)
 from farm.app.runs.planning_pace import too_fast_to_plan
 from farm.core.errors import InputError
 from farm.live.redis.connection import redacted
