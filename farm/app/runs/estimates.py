@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +19,6 @@ from farm.assembly import (
 )
 from farm.core.driver import World
 from farm.core.errors import InputError, file_access
-from farm.core.pools.algorithm import AnyAlgorithm
 from farm.core.scheduler import Scheduler
 from farm.forecasts.dispatch.at_submission import AddEvent, EstimatingWorld, Forecaster
 from farm.forecasts.dispatch.calibration import Calibration
@@ -32,7 +30,7 @@ from farm.forecasts.runtime.training import Learner, learn_from
 from farm.results.estimate_scores import Score, score
 from farm.results.run_directory import load_run
 from farm.scenario import Scenario
-from farm.upstream.launchpad import LAUNCHPAD
+from farm.upstream.launchpad import LAUNCHPAD, Rules
 from farm.whole_files import read_whole
 from provisioner.from_scenario import algorithms_of
 
@@ -64,9 +62,6 @@ class Estimating:
             self.estimator = RuntimeDistribution(self.estimator)
         seed_estimator(self.estimator, words.learn_from)
         self._every = words.every
-        # rollouts size provisioned pools too
-        alone = "rollout" in rules and not apart
-        sizing = algorithms_of(scenario, own.algorithms) if alone else {}
         self._learners: list[Learner] = []
         self._forecasters: list[Forecaster] = []
         #: of a live farm, whose scheduler must not wait for rollouts
@@ -74,28 +69,49 @@ class Estimating:
         #: of theirs, by the source of run times
         self.calibrations: dict[str, Calibration] = {}
         self._scenario, self._functions = scenario, own.functions
+        # rollouts size provisioned pools too
+        alone = "rollout" in rules and not apart
+        self._sizing = algorithms_of(scenario, own.algorithms) if alone else {}
         for name in names:
             other = None if name == usual else self._other(name, words.learn_from)
             for rule in rules:
-                made = self._apart(name, other, rules) if rule == "rollout" and apart else None
-                self._forecasters.append(
-                    made or _forecaster(scenario, rule, name, other, self.estimator, sizing)
-                )
+                if rule != "rollout":
+                    self._forecasters.append(self._formula(RULES[rule], name, other))
+                elif apart:
+                    formula = LAUNCHPAD.name not in rules
+                    self._forecasters.append(self._apart(name, other, formula=formula))
+                else:
+                    self._forecasters.append(self._here(name, other))
 
-    def _apart(
-        self, name: str, other: RuntimeDistribution | None, rules: Sequence[str]
-    ) -> Forecaster:
+    def _formula(
+        self, rules: Rules, name: str, other: RuntimeDistribution | None
+    ) -> FormulaForecaster:
+        return FormulaForecaster(rules, name, other, refresh=self._scenario.estimates.refresh)
+
+    def _here(self, name: str, other: RuntimeDistribution | None) -> Forecaster:
+        from farm.sim.rollouts.at_submission import RolloutForecaster  # noqa: PLC0415 - for those who ask
+
+        scenario = self._scenario
+        return RolloutForecaster(
+            pool_specs(scenario),
+            make_rules(scenario),
+            _distribution(other or self.estimator),
+            name,
+            algorithms=self._sizing,
+            seed=scenario.seed,
+            count=scenario.estimates.rollouts,
+            truthful=name == "oracle",
+        )
+
+    def _apart(self, name: str, other: RuntimeDistribution | None, *, formula: bool) -> Forecaster:
         """Return rollouts by another process, with the formula where they are too dear."""
         from farm.app.forecasts import rollout_service as live  # noqa: PLC0415 - live farms only
 
         run_times = _distribution(other or self.estimator)
         service = live.RolloutService(self._scenario, run_times, name)
         self.services.append(service)
-        formula = None
-        if LAUNCHPAD.name not in rules:
-            refresh = self._scenario.estimates.refresh
-            formula = FormulaForecaster(LAUNCHPAD, name, other, refresh=refresh)
-        made = live.AffordableRollouts(service, formula)
+        known = self._formula(LAUNCHPAD, name, other) if formula else None
+        made = live.AffordableRollouts(service, known)
         self.calibrations[name] = made.calibration
         return made
 
@@ -142,31 +158,6 @@ class Estimating:
 
 def _distribution(own: RuntimeEstimator) -> RuntimeDistribution:
     return own if isinstance(own, RuntimeDistribution) else RuntimeDistribution(own)
-
-
-def _forecaster(
-    scenario: Scenario,
-    rule: str,
-    name: str,
-    other: RuntimeDistribution | None,
-    own: RuntimeEstimator,
-    algorithms: Mapping[str, AnyAlgorithm],
-) -> Forecaster:
-    words = scenario.estimates
-    if rule != "rollout":
-        return FormulaForecaster(RULES[rule], name, other, refresh=words.refresh)
-    from farm.sim.rollouts.at_submission import RolloutForecaster  # noqa: PLC0415 - for those who ask
-
-    return RolloutForecaster(
-        pool_specs(scenario),
-        make_rules(scenario),
-        _distribution(other or own),
-        name,
-        algorithms=algorithms,
-        seed=scenario.seed,
-        count=words.rollouts,
-        truthful=name == "oracle",
-    )
 
 
 def seeded_estimator(scenario: Scenario) -> RuntimeEstimator:
