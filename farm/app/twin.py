@@ -18,6 +18,7 @@ from farm.core.errors import InputError, TraceError, file_access
 from farm.core.fields import json_name
 from farm.records.bundle import Bundle, write_bundle
 from farm.records.columns import CALENDAR
+from farm.records.reading import part
 from farm.records.traces.bundle import retries_first
 from farm.results.formatting import readable_percent, readable_span
 from farm.results.table.columns import Floats
@@ -143,8 +144,8 @@ def twin_of(bundle: Bundle, path: str, tell: Tell = lambda *_: None) -> Twin:
         size, now = len(load.attempts), process_time()
         until = now + max(0.0, began + MOST_TIME - now) * size / (jobs - done)
         what, part_of = f"pool {name} of {many(size, 'job')}", SEARCHED * size / jobs
-        part = partial(_tell, tell, what, SEARCHED * done / jobs, part_of)
-        fitted.append(_fitted(name, shape, load, order, until, part))
+        on_share = part(partial(tell, what), SEARCHED * done / jobs, part_of)
+        fitted.append(_fitted(name, shape, load, order, until, on_share))
         done += size
     # as the trace has it
     ran = [one for one in bundle.attempts if one.ran is not None]
@@ -207,14 +208,14 @@ def sizing_of(shape: Shape, load: Load, order: Order) -> Candidate | None:
     if shape.ephemeral or shape.is_fixed or shape.is_replaced:
         return None
     player = Player(shape, load)
-    part = telling(load, len(load.waited), MOST_CALIBRATED)
+    some = telling(load, len(load.waited), MOST_CALIBRATED)
     until = process_time() + MOST_TIME_FIRST
     search = Search(
-        lambda one: player.play(one, part), load.waited[part], lambda: process_time() >= until
+        lambda one: player.play(one, some), load.waited[some], lambda: process_time() >= until
     )
-    some = [one for one in candidates_of(shape) if one.algorithm in COMMON and one.usual]
+    common = [one for one in candidates_of(shape) if one.algorithm in COMMON and one.usual]
     # far apart ones first, as time may not suffice for all
-    apart = [one for first in range(STEP) for one in some[first::STEP]]
+    apart = [one for first in range(STEP) for one in common[first::STEP]]
     best = search.best(_in_order(apart, order), 0)[0].candidate
     return None if best.algorithm == "fixed" else best
 
@@ -223,10 +224,6 @@ def _less_far() -> str:
     why = "" if native.is_there() else WITHOUT_KERNEL
     spent = readable_span(MOST_TIME)
     return f"searched less far: the best of what was tried in {spent} of a processor{why}"
-
-
-def _tell(tell: Tell, what: str, before: float, of: float, share: float) -> None:
-    tell(what, before + of * share)
 
 
 def _errors(pools: Sequence[PoolTwin]) -> dict[str, float] | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +11,7 @@ from rich.text import Text
 
 from farm.app.calibrating.calibration import (
     CalibrationOptions,
+    Reference,
     Timing,
     calibration,
     disturbed,
@@ -28,18 +28,11 @@ from farm.terminal.output import note, print_json, progress
 from farm.terminal.tables import Listing, numbers
 
 
-class ReferenceJob(StrEnum):
-    """The job that is timed."""
-
-    pi = "pi"
-    burn = "burn"
-
-
 def calibrate(
     out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
     jobs: Annotated[int, typer.Option(min=0, max=64)] = 4,
     repeats: Annotated[int, typer.Option(min=1, max=100)] = 5,
-    reference: ReferenceJob = ReferenceJob.pi,
+    reference: Reference = "pi",
     threads: Annotated[int, typer.Option(min=1, max=256, hidden=True)] = 4,
     cores: Annotated[int | None, typer.Option(min=1, hidden=True)] = None,
     alone: Annotated[str, typer.Option(hidden=True)] = "250ms",
@@ -89,7 +82,7 @@ def calibrate(
         jobs=jobs,
         repeats=repeats,
         threads=threads,
-        reference=reference.value,
+        reference=reference,
         alone=seconds_of(alone, "--alone"),
         cores=cores,
         limit=seconds_of(limit, "--limit"),

@@ -31,7 +31,6 @@ def examples(
         return
     rows = list(all_examples().items())
     if as_json:
-        for key, text in rows:
-            print_json({"name": key, "about": text})
+        print_json(*({"name": key, "about": text} for key, text in rows))
         return
     note(Listing((*texts("example"), *folding("about")), rows))
