@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -12,6 +14,7 @@ import farm
 from farm.app.first_scenario import write_first_scenario
 from farm.cli.main import app
 from farm.core.errors import FarmError, TraceError
+from farm.core.model import Job
 from farm.records.traces import read_records
 from farm.scenario import TraceOptions
 from farm.testing import small_scenario
@@ -27,6 +30,8 @@ FIELDS = {
     "id": "job", "submitted": "created_at", "started": "started_at", "finished": "finished_at",
     "platform": "tags", "team": "owner",
 }  # fmt: skip
+#: of a shorter table
+SHORT = {"submitted": "at", "duration": "took"}
 COLUMNS = [word for ours, theirs in FIELDS.items() for word in ("--column", f"{ours}={theirs}")]
 
 
@@ -38,9 +43,20 @@ def table(tmp_path: Path) -> Path:
     return path
 
 
-def test_instants_of_any_kind_are_put_on_one_clock(table: Path) -> None:
+@pytest.fixture
+def read(tmp_path: Path) -> Callable[..., list[Job]]:
+    """Write a table, and read its jobs; by default its columns are ``at`` and ``took``."""
+
+    def read(text: str, fields: dict[str, str] | None = SHORT) -> list[Job]:
+        (tmp_path / "t.csv").write_text(text, encoding="utf-8", newline="")
+        return list(read_trace(tmp_path / "t.csv", "csv", TraceOptions(fields=fields)))
+
+    return read
+
+
+def test_instants_of_any_kind_are_put_on_one_clock(read: Any) -> None:
     """Zones, no zone, seconds and milliseconds since 1970: the first arrival is 0."""
-    jobs = list(read_trace(table, "csv", TraceOptions(fields=FIELDS)))
+    jobs = read(TABLE, FIELDS)
     assert [(job.id, job.arrived_at, job.service_time) for job in jobs] == [
         ("7", 0.0, 330.0),
         ("8", 10.0, 100.5),
@@ -49,75 +65,52 @@ def test_instants_of_any_kind_are_put_on_one_clock(table: Path) -> None:
     assert jobs[0].attributes == {"team": "core"}
 
 
-def test_spans_and_times_of_the_trace_stay_as_they_are(tmp_path: Path) -> None:
+def test_spans_and_times_of_the_trace_stay_as_they_are(read: Any) -> None:
     """Numbers that are no calendar time are not moved."""
-    path = tmp_path / "t.csv"
-    path.write_text("at,took\n100,5m30s\n160,12.5\n", encoding="utf-8")
-    options = TraceOptions(fields={"submitted": "at", "duration": "took"})
-    jobs = list(read_trace(path, "csv", options))
+    jobs = read("at,took\n100,5m30s\n160,12.5\n")
     assert [(job.arrived_at, job.service_time) for job in jobs] == [(100.0, 330.0), (160.0, 12.5)]
-    path.write_text("at,took\n-3,1\n4,1\n", encoding="utf-8")
-    assert [job.arrived_at for job in read_trace(path, "csv", options)] == [0.0, 7.0]
-
-
-@pytest.mark.parametrize(
-    ("rows", "told"),
-    [
-        ("0,abc\n", ":2: duration: found 'abc'; allowed: seconds, or numbers with units"),
-        ("0,1\n0,nan\n", ":3: duration: found 'nan'; allowed: a finite number"),
-        ("2026-03-02T06:00:00Z,5\n12,5\n", ":3: submitted: found '12' below dates; allowed: dates"),
-        ("2026-02-29T06:00:00Z,5\n", "'2026-02-29T06:00:00Z'; allowed: a time that there is"),
-        ("12,5\n1772431200,5\n", "'1772431200' below seconds of the trace's own time; allowed"),
-        ("12,5\n2026-03-02T06:00:00Z,5\n", "Z' below seconds of the trace's own time; allowed"),
-    ],
-)
-def test_a_wrong_value_is_one_message(tmp_path: Path, rows: str, told: str) -> None:
-    """It names the line and says once what was found; two clocks in one column are a mistake."""
-    path = tmp_path / "t.csv"
-    path.write_text(f"at,took\n{rows}", encoding="utf-8")
-    fields = {"submitted": "at", "duration": "took"}
-    with pytest.raises(FarmError) as caught:
-        read_trace(path, "csv", TraceOptions(fields=fields))
-    assert told in str(caught.value)
-    assert str(caught.value).count("found") == 1
+    assert [job.arrived_at for job in read("at,took\n-3,1\n4,1\n")] == [0.0, 7.0]
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
+        ("at,took\n0,abc\n", ":2: duration: found 'abc'; allowed: seconds, or numbers with units"),
+        ("at,took\n0,1\n0,nan\n", ":3: duration: found 'nan'; allowed: a finite number"),
+        # two clocks in one column are a mistake
+        ("at,took\n2026-03-02T06:00:00Z,5\n12,5\n", ":3: submitted: found '12' below dates; all"),
+        ("at,took\n2026-02-29T06:00:00Z,5\n", "'2026-02-29T06:00:00Z'; allowed: a time that there"),
+        ("at,took\n12,5\n1772431200,5\n", "found '1772431200' below seconds of the trace's own"),
+        ("at,took\n12,5\n2026-03-02T06:00:00Z,5\n", "Z' below seconds of the trace's own time; al"),
         ("", "is empty; allowed: a line that names the columns"),
         ("at,took\n", "found no job that can be used"),
+        # values that no column has a name for would otherwise be lost in silence
         ("at,took\n0,1\n1,2,3\n", ":3: more values than the header has columns"),
         ("at;took;at,b\n", "found no job that can be used"),
         ("at\n1\n", "column duration=took: there is no such column; allowed: at"),
     ],
 )
-def test_a_table_that_is_none(tmp_path: Path, text: str, told: str) -> None:
-    """Values that no column has a name for would otherwise be lost in silence."""
-    path = tmp_path / "t.csv"
-    path.write_text(text, encoding="utf-8")
-    fields = {"submitted": "at", "duration": "took"}
-    with pytest.raises(FarmError, match=re.escape(told)):
-        read_trace(path, "csv", TraceOptions(fields=fields))
+def test_a_mistake_in_a_table_is_one_message(read: Any, text: str, told: str) -> None:
+    """It names the line or column, and says once what was found."""
+    with pytest.raises(FarmError) as caught:
+        read(text)
+    assert told in str(caught.value)
+    assert str(caught.value).count("found") <= 1
 
 
-def test_a_fraction_of_a_second_may_have_a_comma(tmp_path: Path) -> None:
+def test_a_fraction_of_a_second_may_have_a_comma(read: Any) -> None:
     """ISO 8601 allows both; without it the service time would be a whole second."""
-    path = tmp_path / "t.csv"
     times = "2024-02-29T10:00:00,900Z;2024-02-29T10:00:01.100Z"
-    path.write_text(f"from;to\n{times}\n", encoding="utf-8")
     fields = {"submitted": "from", "started": "from", "finished": "to"}
-    (job,) = read_trace(path, "csv", TraceOptions(fields=fields))
+    (job,) = read(f"from;to\n{times}\n", fields)
     assert job.service_time == pytest.approx(0.2)
 
 
 @pytest.mark.parametrize("between", [",", ";", "\t"])
-def test_whatever_stands_between_columns(tmp_path: Path, between: str) -> None:
-    """Spreadsheets write semicolons where a comma is the decimal point."""
-    path = tmp_path / "t.csv"
-    path.write_text(TABLE.replace(",", between), encoding="utf-8-sig", newline="\r\n")
-    jobs = read_trace(path, "csv", TraceOptions(fields=FIELDS))
-    assert [job.service_time for job in jobs] == [330.0, 100.5]
+def test_whatever_stands_between_columns(read: Any, between: str) -> None:
+    """Spreadsheets write semicolons where a comma is the decimal point, marks, and CRLF."""
+    text = TABLE.replace(",", between).replace("\n", "\r\n")
+    assert [job.service_time for job in read(f"\ufeff{text}", FIELDS)] == [330.0, 100.5]
 
 
 def test_names_that_say_all_times_need_no_mapping(tmp_path: Path) -> None:
@@ -133,14 +126,22 @@ def test_names_that_say_all_times_need_no_mapping(tmp_path: Path) -> None:
     path.write_text("created_at,queued_at,duration\n1,2,3\n", encoding="utf-8")
     with pytest.raises(TraceError, match="found no column submitted_at_s"):
         read_records(path, None, TraceOptions())
+    # as `gh api` calls them; whether a job is completed is no time of it
+    at = "2026-11-02T09:0{}:00Z"
+    path.write_text(
+        "id, created_at, started_at, completed_at, completed\n"
+        f"7, {at.format(0)}, {at.format(1)}, {at.format(5)}, yes\n",
+        encoding="utf-8",
+    )
+    found = read_records(path, "csv", TraceOptions())
+    assert (found.service.tolist(), found.arrived.tolist()) == ([240.0], [0.0])
 
 
 def test_ids_that_are_not_distinct_are_said(tmp_path: Path) -> None:
     """The jobs are numbered then, and found again by none of these ids."""
     path = tmp_path / "t.csv"
     path.write_text("at,took,n\n0,1,a\n0,1,a\n", encoding="utf-8")
-    options = TraceOptions(fields={"submitted": "at", "duration": "took", "id": "n"})
-    records = read_records(path, "csv", options)
+    records = read_records(path, "csv", TraceOptions(fields=SHORT | {"id": "n"}))
     assert [records.name(number) for number in (1, 2)] == ["000001", "000002"]
     assert records.remarks == ["ids not used, as they are not distinct: jobs are numbered"]
 
@@ -154,12 +155,10 @@ def test_ids_that_are_not_distinct_are_said(tmp_path: Path) -> None:
         ("submitted_at_s,service_time_s,priorty", "'priorty': did you mean priority?"),
     ],
 )
-def test_a_table_that_is_not_ours(tmp_path: Path, header: str, told: str) -> None:
+def test_a_table_that_is_not_ours(read: Any, header: str, told: str) -> None:
     """What is missing is named, with the column that may be it; no other one is guessed at."""
-    path = tmp_path / "t.csv"
-    path.write_text(f"{header}\n1,2,3\n", encoding="utf-8")
     with pytest.raises(FarmError, match=re.escape(told)):
-        read_trace(path)
+        read(f"{header}\n1,2,3\n", None)
 
 
 def test_a_first_scenario_has_no_more_builders_than_jobs(tmp_path: Path) -> None:
@@ -322,16 +321,3 @@ def test_without_a_trace_it_has_the_twelve_keys_that_a_farm_needs(tmp_path: Path
     assert 0.5 < summary["utilization"] < 0.9
     with pytest.raises(FarmError, match="exists already"):
         CliRunner().invoke(app, said, catch_exceptions=False)
-
-
-def test_the_times_of_github_are_known_by_their_names(tmp_path: Path) -> None:
-    """As `gh api` calls them; whether a job is completed is no time of it."""
-    path = tmp_path / "jobs.csv"
-    at = "2026-11-02T09:0{}:00Z"
-    path.write_text(
-        "id, created_at, started_at, completed_at, completed\n"
-        f"7, {at.format(0)}, {at.format(1)}, {at.format(5)}, yes\n",
-        encoding="utf-8",
-    )
-    found = read_records(path, "csv", TraceOptions())
-    assert (found.service.tolist(), found.arrived.tolist()) == ([240.0], [0.0])
