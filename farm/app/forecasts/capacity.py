@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -33,12 +33,3 @@ def plan_pools(
         grid = Grid(scenario, axes)
         found = plan_settings(grid.scenarios, list(grid.axes), terms, options, on_point)
     return msgspec.structs.replace(found, twin=scenario.twin)
-
-
-def priced(scenario: Scenario, prices: Mapping[str, float]) -> Scenario:
-    """Return the scenario with these prices of a builder-hour, by pool."""
-    pools = (
-        pool.model_copy(update={"price": prices.get(pool.name, pool.price)})
-        for pool in scenario.pools
-    )
-    return scenario.model_copy(update={"pools": tuple(pools)})

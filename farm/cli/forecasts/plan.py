@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from farm.app.forecasts.capacity import plan_pools, priced
+from farm.app.forecasts.capacity import plan_pools
 from farm.app.sweeps.axes import parse_axis
 from farm.core.errors import InputError
 from farm.results.figures.chart import time_unit
@@ -76,7 +76,7 @@ def plan(
     check_output(plot, KINDS, "--plot")
     wanted = load_scenario(scenario, sets or ())
     check_pools(terms, wanted.pools)
-    wanted = priced(wanted, _prices(price or (), wanted))
+    wanted = _priced(wanted, price or ())
     axes = [parse_axis(text) for text in vary or ()]
     names = [axis.key for axis in axes] or [pool.name for pool in pools_to_size(wanted)]
     total = math.prod(len(axis.values) for axis in axes) if axes else None
@@ -116,9 +116,10 @@ def plan(
     raise typer.Exit(0 if found.best is not None else 1)
 
 
-def _prices(texts: Sequence[str], scenario: Scenario) -> dict[str, float]:
-    names = [pool.name for pool in scenario.pools]
-    prices: dict[str, float] = {}
+def _priced(scenario: Scenario, texts: Sequence[str]) -> Scenario:
+    """Return the scenario with these prices of a builder-hour; raises InputError."""
+    prices = {pool.name: pool.price for pool in scenario.pools}
+    names = list(prices)
     for text in sorted(texts, key=lambda one: "=" in one):  # a price for all, then exceptions
         pool, _, amount = text.rpartition("=")
         try:
@@ -131,7 +132,8 @@ def _prices(texts: Sequence[str], scenario: Scenario) -> dict[str, float]:
                 f"pools: {', '.join(names)}"
             )
         prices.update(dict.fromkeys([pool] if pool else names, price))
-    return prices
+    pools = [one.model_copy(update={"price": prices[one.name]}) for one in scenario.pools]
+    return scenario.model_copy(update={"pools": tuple(pools)})
 
 
 def _named(names: Sequence[str], sizes: Tried) -> str:
