@@ -15,10 +15,7 @@ from farm.upstream.launchpad import Rules
 class WaitingJobs:
     """The waiting jobs of a farm, in dispatch order: a place is a job's index in ``jobs``.
 
-    Args:
-        view: the farm.
-        rules: the rule set of the estimates.
-        source: the farm's name in messages.
+    ``source``: the farm's name in messages.
     """
 
     def __init__(self, view: FarmView, rules: Rules, source: str) -> None:

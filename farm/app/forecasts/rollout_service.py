@@ -154,10 +154,7 @@ class Ticket:
 class RolloutService:
     """Answers how jobs will go by rollouts; used from the scheduler's thread.
 
-    Args:
-        scenario: the farm.
-        distribution: what jobs' run times are drawn from.
-        run_times: the name of its estimator.
+    ``run_times``: the name of the estimator whose ``distribution`` run times are drawn from.
     """
 
     _scheduler: Scheduler

@@ -26,10 +26,8 @@ T = TypeVar("T")
 class Submission:
     """Submits jobs and counts them.
 
-    Args:
-        source: the source of the jobs, for messages.
-        skip_known: skip jobs with known ids, which are otherwise an error.
-        sync: wait until the jobs are on the server's disk.
+    ``source`` is for messages. ``skip_known``: skip jobs with known ids, which are otherwise an
+    error. ``sync``: wait until the jobs are on the server's disk.
     """
 
     _client: FarmClient

@@ -19,11 +19,7 @@ def builders_of(
 ) -> list[dict[str, object]]:
     """Return the present, booting and recently lost builders, sorted by id, as plain values.
 
-    Args:
-        client: the farm.
-        pattern: only ids that match this shell pattern.
-        state: only builders in this state.
-        pool: only builders of this pool; raises InputError if there is no such pool.
+    ``pattern``: a shell pattern of ids. Raises InputError if there is no such pool.
     """
     if pool is not None and pool not in (pools := client.pools()):
         raise InputError(f"--pool: {not_among(pool, sorted(pools))}")

@@ -28,14 +28,9 @@ from farm.workload import Workload
 class RunRecorder:
     """A run being recorded; its files are closed at the end of its ``with`` block.
 
-    Args:
-        scenario: what is run.
-        world: where.
-        out: the run directory to make; None: the run is kept in memory only.
-        workload: what is run on it: its remarks, and what really happened to its jobs.
-        keep_events: in memory, the events are kept too.
-        in_full: the run directory has jobs and events.
-        began: when the run began, on the monotonic clock; None: now.
+    ``out``: the run directory to make; None: the run is kept in memory only, with its events if
+    these are kept. ``workload`` has remarks, and what really happened to its jobs. ``in_full``: the
+    run directory has jobs and events. ``began``: on the monotonic clock; None: now.
     """
 
     def __init__(

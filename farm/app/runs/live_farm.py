@@ -38,12 +38,9 @@ KEEP_ENDED = 100_000
 class LiveFarm:
     """The parts of a live farm; its metrics are served while its ``with`` block lasts.
 
-    Args:
-        scenario: pools, scheduling, estimates and speed.
-        metrics: where metrics are served.
-        own: parts of the caller's, in the place of what the scenario names.
-        long_lived: it stays up, and continues what another scheduler began.
-        keep_ended: how many ended jobs it remembers.
+    ``own``: parts of the caller's, in the place of what the scenario names. ``long_lived``: it
+    stays up, and continues what another scheduler began. ``keep_ended``: how many ended jobs it
+    remembers.
     """
 
     def __init__(

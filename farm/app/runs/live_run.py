@@ -44,10 +44,7 @@ def live_run(
     """Run a scenario on a live farm and return its result; to be called from the main thread.
 
     Args:
-        scenario: what is played.
-        own: parts of the caller's, in the place of what the scenario names.
-        out: the run directory to make; None: the run is kept in memory.
-        keep_events: in memory, the events are kept too.
+        scenario, own, out, keep_events: as for ``simulated_run``.
         redis: the server to use; None: a new one, stopped at the end.
         duration: the load ends after this farm time, and the phases with it.
         metrics: where metrics are served; None: nowhere.
