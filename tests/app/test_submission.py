@@ -10,7 +10,7 @@ import pytest
 
 import farm.testing
 from farm.app.jobs import submission_estimate
-from farm.app.jobs.sources import jobs_of, of_file
+from farm.app.jobs.sources import jobs_of
 from farm.app.jobs.submission import Submission
 from farm.app.jobs.submission_estimate import with_provisioner
 from farm.core.errors import TraceError
@@ -26,7 +26,7 @@ def test_only_the_first_jobs_of_json_lines(tmp_path: Path):
     """As with a trace: ``submit FILE --jobs 1``."""
     path = tmp_path / "jobs.jsonl"
     path.write_text(LINES)
-    found = [list(of_file(path, None, jobs, None, AMD64)) for jobs in (1, 3, None)]
+    found = [list(jobs_of(path, None, jobs, None, AMD64)) for jobs in (1, 3, None)]
     assert [[job.id for job in jobs] for jobs in found] == [["a"], ["a", "b"], ["a", "b"]]
 
 

@@ -150,33 +150,19 @@ def jobs_of(
 ) -> Iterator[Job]:
     """Yield the jobs of a source, or its first ``jobs``: a file, or - for standard input.
 
-    ``forced``: the platform of all; ``default``: of those that name none. Raises as they do.
+    ``forced``: the platform of all; ``default``: of those that name none. Raises TraceError, which
+    names file and line, or InputError.
     """
-    if source == STDIN and trace_format is None:  # as they come: none is read after the last
-        lines = parse_lines(standard_input(), "stdin", made_up("stdin"), forced or default)
-        return islice(lines, jobs)
-    return of_file(source, trace_format, jobs, forced, default)
-
-
-def of_file(
-    source: Path,
-    trace_format: str | None,
-    jobs: int | None,
-    forced: Platform | None,
-    default: Platform | None,
-) -> Iterator[Job]:
-    """Yield the jobs of a file, or its first ``jobs``.
-
-    Raises TraceError, which names file and line, or InputError.
-    """
-    name = made_up("stdin") if source == STDIN else source.name.split(".")[0]
-    if trace_format is None and source.suffix.lower() in LINES:
-        lines = lines_of(source)
-        empty = True
-        for job in islice(parse_lines(lines, str(source), name, forced or default), jobs):
-            empty = False
+    piped = source == STDIN
+    name = made_up("stdin") if piped else source.name.split(".")[0]
+    if trace_format is None and (piped or source.suffix.lower() in LINES):
+        lines, where = (standard_input(), "stdin") if piped else (lines_of(source), str(source))
+        may_be_empty = piped
+        # as they come: none is read after the last
+        for job in islice(parse_lines(lines, where, name, forced or default), jobs):
+            may_be_empty = True
             yield job
-        if empty:
+        if not may_be_empty:
             raise TraceError(f"{source}: found no jobs; allowed: at least one line with a job")
         return
     guessed = tuple(ending for known in FORMATS.values() for ending in known.endings)
