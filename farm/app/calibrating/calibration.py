@@ -182,9 +182,9 @@ def never_falling(factors: list[float]) -> list[float]:
 
 def busy_with_others(watch: float = 2 * SETTLE) -> float:
     """Return how many processors are busy without this measurement, over a short while."""
-    before, began = _busy_seconds(), time.monotonic()
+    others = LoadOfOthers()
     time.sleep(watch)
-    return max(0.0, (_busy_seconds() - before) / (time.monotonic() - began))
+    return others.so_far()
 
 
 class LoadOfOthers:

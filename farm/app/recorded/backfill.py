@@ -15,7 +15,7 @@ from typing import Self, TextIO
 
 import msgspec
 
-from farm.app.recorded.replays import SameCommands, scheduler_like
+from farm.app.recorded.replays import same_commands, scheduler_like
 from farm.assembly import pool_specs
 from farm.core.errors import InputError, RunError
 from farm.metrics.openmetrics import Backfill, History, replay
@@ -174,7 +174,7 @@ def _collector(run: Run, place: Place) -> Backfill:
 
 def _replay(run: Run, place: Place, take: Callable[[float, Readings], None]) -> None:
     desired = {p.name: p.builders for p in pool_specs(run.scenario) if not p.provisioned}
-    same = SameCommands(run)
+    check = same_commands(run)
 
     def history(played: Iterable[Entry]) -> History:
         for entry in played:
@@ -193,5 +193,5 @@ def _replay(run: Run, place: Place, take: Callable[[float, Readings], None]) -> 
             place.interval,
             take,
             desired=desired,
-            observe=lambda _, commands: same.check(next(recorded), commands),
+            observe=lambda _, commands: check(next(recorded), commands),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -97,21 +97,19 @@ def scheduler_like(run: Run, *, explain_last: int = 0) -> Scheduler:
     return Estimating(run.scenario, live=run.meta.world == "live").scheduler(explain_last)
 
 
-class SameCommands:
-    """Checks that the commands of a run's replay are the recorded ones."""
+def same_commands(run: Run) -> Callable[[Entry, Sequence[Command]], None]:
+    """Return a check that raises InputError if a fresh scheduler answers otherwise than the log."""
+    comparison = Comparison()
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
-        self._comparison = Comparison()
-
-    def check(self, entry: Entry, answer: Sequence[Command]) -> None:
-        """Raise InputError if a fresh scheduler's answer differs from the entry's commands."""
-        if (difference := self._comparison.of(entry, answer)) is not None:
+    def check(entry: Entry, answer: Sequence[Command]) -> None:
+        if (difference := comparison.of(entry, answer)) is not None:
             raise InputError(
-                f"{self._run.path}: cannot be replayed: from line {difference.line} of its event "
-                "log on a new scheduler decides otherwise (see farm admin audit); allowed: a run "
-                "whose own code, and what its estimates.learn_from names, are as they were"
+                f"{run.path}: cannot be replayed: from line {difference.line} of its event log on "
+                "a new scheduler decides otherwise (see farm admin audit); allowed: a run whose "
+                "own code, and what its estimates.learn_from names, are as they were"
             )
+
+    return check
 
 
 def _audited(entries: Iterable[Entry], auditor: Auditor) -> Iterator[Entry]:
@@ -128,14 +126,14 @@ def decisions_on(run: Path, job: str) -> list[Decision]:
     again, or for a job that was never dispatched in it.
     """
     recorded = load_run(run, unfinished=True)
-    scheduler, same = scheduler_like(recorded, explain_last=1_000_000), SameCommands(recorded)
+    scheduler, check = scheduler_like(recorded, explain_last=1_000_000), same_commands(recorded)
     decisions: list[Decision] = []
     known = False
     for entry in recorded.entries():
         event = entry.event
         if isinstance(event, JobsSubmitted):
             known = known or any(one.id == job for one in event.jobs)
-        same.check(entry, scheduler.handle(event))
+        check(entry, scheduler.handle(event))
         if known:
             decision = scheduler.dispatcher.decisions.get(job)
             if decision is not None and (not decisions or decisions[-1] is not decision):
