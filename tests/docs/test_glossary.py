@@ -18,6 +18,8 @@ import pytest
 
 from .documents import DOCUMENTS, ROOT
 
+#: the packages
+ROOMS = ("farm", "workers", "provisioner", "studies", "chaos", "grafana", "benchmarks", "tests")
 #: foreign words, where they are used: by word, the files (or name in them)
 OTHERS = {
     "capacity": {
@@ -104,9 +106,7 @@ def modules(room: str) -> dict[str, set[str]]:
     return found
 
 
-@pytest.mark.parametrize(
-    "room", ["farm", "workers", "provisioner", "studies", "chaos", "grafana", "benchmarks", "tests"]
-)
+@pytest.mark.parametrize("room", ROOMS)
 def test_names_in_the_code(room: str):
     """A function, class, argument or value is named by the glossary's word."""
     wrong = {
@@ -127,32 +127,12 @@ PAGES = [page for page in DOCUMENTS if page.name not in ("GLOSSARY.md", "seeds.m
 def test_words_of_the_pages(page: Path):
     """The text of a page uses them too; except in code, links and quotations (*in italics*)."""
     text = page.read_text(encoding="utf-8")
-    text = re.sub(
-        r"^```.*?^```|^ {4}.*?$|`[^`]*`|\]\([^)]*\)|\*[^*\n]+\*",
-        "",
-        text,
-        flags=re.MULTILINE | re.DOTALL,
-    )
+    text = re.sub(r"(?ms)^```.*?^```|^ {4}.*?$|`[^`]*`|\]\([^)]*\)|\*[^*\n]+\*", "", text)
     pattern = rf"\b(?:{'|'.join(sorted(forbidden()))})s?\b"
     assert re.findall(pattern, text, re.IGNORECASE) == []
 
 
-@pytest.mark.parametrize(
-    "place",
-    [
-        "farm",
-        "workers",
-        "provisioner",
-        "studies",
-        "chaos",
-        "grafana",
-        "benchmarks",
-        "tests",
-        "deploy",
-        "examples",
-        ".",
-    ],
-)
+@pytest.mark.parametrize("place", [*ROOMS, "deploy", "examples", "."])
 def test_plain_english(place: str):
     """Names, docstrings, comments, messages and pages contain none of the phrases."""
     phrases = "|".join(phrase.replace(" ", r"[\s_#]+") for phrase in PHRASES)

@@ -138,17 +138,9 @@ def test_the_pages_tests_pass(tmp_path: Path) -> None:
     assert len(blocks) == 4
     for name, code in blocks:
         (tmp_path / name).write_text(code, "utf-8")
+    words = "-m pytest -q -p no:cacheprovider --rootdir ."
     done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            "--rootdir",
-            str(tmp_path),
-        ],
+        [sys.executable, *words.split()],
         cwd=tmp_path,
         env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
         capture_output=True,
