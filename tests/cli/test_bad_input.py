@@ -142,20 +142,16 @@ def test_a_run_directory_that_exists(refused, write, tmp_path):
 
 def test_an_empty_workload(refused, write):
     """No source at all, or sources that make no job."""
-    refused(
-        "simulate", write((SMALL[SMALL.index("workload") :], "workload: []\n")), says=("empty",)
-    )
-    late = write(
-        ("every: 10s, count: 5", "every: 10s, start: 2h"), ("pools:", "phases: {run: 1h}\npools:")
-    )
+    none = write((f"\n  - {ARRIVALS}", " []"))
+    refused("simulate", none, says=("empty",))
+    late = write(("count: 5", "start: 2h"), ("pools:", "phases: {run: 1h}\npools:"))
     for world in WORLDS:
         refused(world, late, "--out", "kept", says=("no job",))
 
 
 def test_unrunnable_jobs_can_be_allowed(farm, write):
     """They end cancelled, with the reason, and the run is fine."""
-    change = CHANGES["unrunnable"][0]
-    path = write(change)
+    path = write(CHANGES["unrunnable"][0])
     code, out, err = farm("simulate", path, "--set", "allow_unrunnable=true", "--json")
     assert code == 0, err
     assert json.loads(out)["jobs"]["cancelled"] == 5
@@ -345,30 +341,26 @@ def test_a_policy_of_the_user_with_another_signature(refused, write, tmp_path):
 # --- traces -------------------------------------------------------------------------------------
 
 
-def test_import_mistakes(refused, tmp_path):
-    """Unknown format, missing file, no archive, an existing target, an impossible target."""
+def test_mistakes_in_what_is_imported_or_compared(refused, farm, write, tmp_path):
+    """Unknown formats, missing files, no archive, impossible targets; one run, or none."""
     (tmp_path / "a.swf.gz").write_bytes(b"not zipped")
-    refused("import", "swf", "a.swf.gz", "-o", "out.csv", says=("a.swf.gz",))
     (tmp_path / "ok.csv").write_text("job_id,submitted_at_s,service_time_s\na,0,5\n")
-    refused("import", "swfx", "ok.csv", "-o", "out.csv", says=("swfx", "swf"))
-    refused("import", "gone.csv", "-o", "out.csv", says=("found 'gone.csv'", "no file either"))
-    refused("import", "github", "-o", "mine", says=("found no files", "farm import github FILES"))
-    refused("import", "csv", "gone.csv", "-o", "out.csv", says=("gone.csv",))
-    refused("import", "csv", "ok.csv", "-o", "ok.csv", says=("ok.csv", "exists"))
-    refused("import", "csv", "ok.csv", "-o", "no/such/out.csv", says=("out.csv",))
-
-
-# --- comparing ----------------------------------------------------------------------------------
-
-
-def test_compare_mistakes(refused, farm, write, tmp_path):
-    """One run, no run, something else, a truncated run."""
     assert farm("simulate", write(), "--out", "one", "--quiet")[0] == 0
-    refused("compare", "one", says=("found 1", "two or more"))
-    refused("compare", "one", "nowhere", says=("nowhere",))
     (tmp_path / "empty").mkdir()
-    refused("compare", "one", "empty", says=("empty",))
-    refused("compare", says=("RUN",))
+    for words, says in {
+        "import swf a.swf.gz -o out.csv": ("a.swf.gz",),
+        "import swfx ok.csv -o out.csv": ("swfx", "swf"),
+        "import gone.csv -o out.csv": ("found 'gone.csv'", "no file either"),
+        "import github -o mine": ("found no files", "farm import github FILES"),
+        "import csv gone.csv -o out.csv": ("gone.csv",),
+        "import csv ok.csv -o ok.csv": ("ok.csv", "exists"),
+        "import csv ok.csv -o no/such/out.csv": ("out.csv",),
+        "compare one": ("found 1", "two or more"),
+        "compare one nowhere": ("nowhere",),
+        "compare one empty": ("empty",),
+        "compare": ("RUN",),
+    }.items():
+        refused(*words.split(), says=says)
 
 
 # --- the command itself -------------------------------------------------------------------------
@@ -386,6 +378,12 @@ def test_compare_mistakes(refused, farm, write, tmp_path):
         ("up -", "-: allowed with --foreground"),
         ("submit --service-time 5x", "--service-time: found '5x'"),
         ("submit nowhere.csv", "nowhere.csv: no such file"),
+        ("submit", "found no jobs; allowed: a FILE"),
+        ("cancel", "found no jobs"),
+        ("job x --why --run .", "not a run: it has no meta.json"),
+        ("status --interval -1", "--interval: found -1; allowed: 0.1 to 86400"),
+        ("status --interval 1e9", "--interval: found 1e+09; allowed: 0.1 to 86400"),
+        ("status --interval nan", "--interval: found nan; allowed: 0.1 to 86400"),
         ("set urgency=x --job a", "urgency: found 'x'"),
     ],
 )

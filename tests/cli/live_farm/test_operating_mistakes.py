@@ -169,30 +169,6 @@ def test_no_docker_engine_is_one_message(tmp_path, locked_server):
     assert "no Docker Engine answers" in heard or "needs the docker package" in heard
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["submit"], "found no jobs; allowed: a FILE"),
-        (["cancel"], "found no jobs"),
-        (["job", "x", "--why", "--run", "."], "not a run: it has no meta.json"),
-        (["submit", "--service-time", "5 parsecs", "--redis", "redis://x"], "5 parsecs"),
-    ],
-)
-def test_meaningless_words(says, words, said):
-    """Reported before any server is contacted, where possible."""
-    code, heard = says(*words)
-    assert code == 2
-    assert said in heard or "cannot be reached" in heard
-
-
-@pytest.mark.parametrize("number", ["-1", "1e9", "inf", "nan"])
-def test_a_number_that_no_farm_could_go_by(says, number):
-    """Refused at once, before any server is contacted."""
-    code, heard = says("status", "--interval", number)
-    assert code == 2
-    assert f"--interval: found {float(number):g}; allowed: 0.1 to 86400" in heard
-
-
 @pytest.mark.parametrize("words", [["up"], ["run", "--quiet"]])
 def test_a_port_for_metrics_that_is_taken_is_refused_before_anything_starts(says, tmp_path, words):
     """By the command itself, not in the log of a service."""
