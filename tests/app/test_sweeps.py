@@ -18,12 +18,13 @@ from typer.testing import CliRunner
 
 import farm
 from farm.app.runs.simulated_run import figures_of_seeds, simulated_run
-from farm.app.sweeps.axes import Grid, axis_of, parse_axis
+from farm.app.sweeps.axes import Axis, Grid, axis_of, parse_axis
 from farm.app.sweeps.execution import FinishedRuns, SeededRun, play_all
 from farm.cli.main import app
 from farm.core.errors import InputError
 from farm.results.comparison.significance import holm_levels, mean_of
 from farm.results.comparison.sweep import Played, judge
+from farm.scenario import Pool
 from farm.scenario.provisioning.provisioner import ProvisionerSettings
 from farm.testing import small_scenario
 from farm.workload import build_several
@@ -73,45 +74,38 @@ def test_a_baseline_holds_all_else_equal() -> None:
     assert compared[2:] == [
         {"scheduling.policy": "fifo", "pools.single.builders": number} for number in "12"
     ]
-
-
-def test_a_baseline_is_a_value_as_python_writes_it() -> None:
-    """It is compared with the values of the axis, whatever their type."""
-    vary = {"scheduling.fail_fast": [False, True]}
-    baseline = {"scheduling.fail_fast": True}
+    # it is compared with the values of the axis, whatever their type
+    vary, baseline = {"scheduling.fail_fast": [False, True]}, {"scheduling.fail_fast": True}
     found = farm.sweep("mm1", vary, replications=1, baseline=baseline, **SMALL)
     compared = [row.baseline for row in found.rows if row.metric == "makespan"]
     assert compared == [{"scheduling.fail_fast": "true"}, None]
 
 
+def varied(axis: Axis, given: dict[str, Any] | None = None) -> list[list[Pool]]:
+    """Return the pools of each setting of a scenario."""
+    grid = Grid(farm.load_scenario(given or provisioned()), [axis])
+    return [list(one.pools) for one in grid.scenarios.values()]
+
+
 def test_a_pattern_means_every_pool_that_has_the_section() -> None:
     """``pools.*.provisioner.max`` leaves pools of fixed size alone."""
-    grid = Grid(farm.load_scenario(provisioned()), [axis_of("pools.*.provisioner.max", [2, 3])])
-    sizes = [
-        [p.provisioner and p.provisioner.max for p in s.pools] for s in grid.scenarios.values()
-    ]
+    found = varied(axis_of("pools.*.provisioner.max", [2, 3]))
+    sizes = [[p.provisioner and p.provisioner.max for p in pools] for pools in found]
     assert sizes == [[None, 2], [None, 3]]
 
 
 def test_another_algorithm_keeps_the_limits_and_not_the_options() -> None:
     """Options belong to an algorithm: the next one would refuse those of the former."""
-    axis = parse_axis("pools.*.provisioner.algorithm=taskcluster,queue-depth")
-    found = [
-        s.pools[1].provisioner
-        for s in Grid(farm.load_scenario(provisioned()), [axis]).scenarios.values()
-    ]
-    assert [(one and one.max, one and one.options) for one in found] == [
+    found = varied(parse_axis("pools.*.provisioner.algorithm=taskcluster,queue-depth"))
+    sized = [cloud.provisioner for _, cloud in found]
+    assert [(one and one.max, one and one.options) for one in sized] == [
         (4, {"scaling_ratio": 0.5}),
         (4, {}),
     ]
-
-
-def test_limits_by_time_stay_with_another_algorithm() -> None:
-    """The least and most builders of a time are limits, other options of it are not."""
+    # the least and most builders of a time are limits, other options of it are not
     times = [{"when": "sun", "min": 2, "scaling_ratio": 0.1}, {"when": "sat", "scaling_ratio": 1}]
     axis = parse_axis("pools.cloud.provisioner.algorithm=taskcluster,arc")
-    grid = Grid(farm.load_scenario(provisioned(by_time=times)), [axis])
-    same, other = (s.pools[1].provisioner for s in grid.scenarios.values())
+    same, other = (cloud.provisioner for _, cloud in varied(axis, provisioned(by_time=times)))
     assert same
     assert [one.options for one in same.by_time] == [
         {"min": 2, "scaling_ratio": 0.1},
@@ -127,8 +121,7 @@ def test_without_the_preset_nothing_of_it_is_left() -> None:
     given = provisioned()
     given["pools"][1] |= {"provisioner": {**preset, "max": 7}, "idle_timeout": "10m"}
     axis = axis_of("pools.cloud.provisioner.preset", ["elastic-ci-stack", None])
-    grid = Grid(farm.load_scenario(given), [axis])
-    stack, none = (s.pools[1] for s in grid.scenarios.values())
+    stack, none = (cloud for _, cloud in varied(axis, given))
     assert stack.provisioner
     assert stack.provisioner.options["disable_scale_in"] is True
     assert none.provisioner == ProvisionerSettings.model_validate(
@@ -341,27 +334,24 @@ def test_the_key_of_a_run_covers_all_own_code(
     assert SeededRun(scenario, 1).key != before
 
 
-def test_the_key_of_a_run_covers_what_estimators_learn_from(tmp_path: Path) -> None:
-    """Statistics in a file, or the event log of a run."""
-    statistics, events = tmp_path / "statistics.json", tmp_path / "run" / "events.jsonl"
-    events.parent.mkdir()
-    for path, source in ((statistics, statistics), (events, events.parent)):
-        path.write_text("{}", encoding="utf-8")
-        scenario = farm.load_scenario("mm1", estimates__learn_from=str(source))
-        before = SeededRun(scenario, 1).key
-        path.write_text('{"more": 1}', encoding="utf-8")
-        assert SeededRun(scenario, 1).key != before
-
-
-def test_the_key_of_a_run_covers_the_files_of_a_bundle(tmp_path: Path) -> None:
-    """A twin's jobs are a bundle, which is a directory."""
-    jobs = tmp_path / "bundle" / "jobs.jsonl.gz"
-    jobs.parent.mkdir()
-    jobs.write_bytes(b"one")
-    trace = {"trace": {"path": str(jobs.parent), "format": "bundle"}}
-    scenario = farm.load_scenario("mm1", workload=[trace])
+@pytest.mark.parametrize(
+    ("file", "changes"),
+    [
+        ("statistics.json", {"estimates__learn_from": "statistics.json"}),
+        ("run/events.jsonl", {"estimates__learn_from": "run"}),
+        ("mine/jobs.jsonl.gz", {"workload": [{"trace": {"path": "mine", "format": "bundle"}}]}),
+    ],
+)
+def test_the_key_of_a_run_covers_the_files_that_it_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, changes: dict[str, Any]
+) -> None:
+    """Statistics in a file, the event log of a run, or a bundle, as a twin's jobs are."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).write_bytes(b"{}")
+    scenario = farm.load_scenario("mm1", **changes)
     before = SeededRun(scenario, 1).key
-    jobs.write_bytes(b"another")
+    (tmp_path / file).write_bytes(b'{"more": 1}')
     assert SeededRun(scenario, 1).key != before
 
 
