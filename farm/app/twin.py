@@ -178,11 +178,13 @@ def twin_of(bundle: Bundle, path: str, tell: Tell = lambda *_: None) -> Twin:
     alike = list(weights_alike(load, order, times_of(shape)[0]))
     remarks += [*(f"{one.name}: {one.verdict}" for one in pools), *alike]
     text = write(remarks=remarks, errors=_errors(pools))
-    shown_if = {
-        _less_far(): any(one.less_far for one in fitted),
-        ONE_POOL: any(one.platforms == ("",) and one.ever > 1 for one, _ in found),
-    }
-    shown = [*alike, *(remark for remark, so in shown_if.items() if so)]
+    shown = alike
+    if any(one.less_far for one in fitted):
+        spent = f"{readable_span(MOST_TIME)} of a processor"
+        why = "" if native.is_there() else WITHOUT_KERNEL
+        shown.append(f"searched less far: the best of what was tried in {spent}{why}")
+    if any(one.platforms == ("",) and one.ever > 1 for one, _ in found):
+        shown.append(ONE_POOL)
     if other is not None:
         shown.append(f"{UNJUDGED}: {other[1]}")
     return Twin(pools=pools, text=text, remarks=shown)
@@ -218,12 +220,6 @@ def sizing_of(shape: Shape, load: Load, order: Order) -> Candidate | None:
     apart = [one for first in range(STEP) for one in common[first::STEP]]
     best = search.best(_in_order(apart, order), 0)[0].candidate
     return None if best.algorithm == "fixed" else best
-
-
-def _less_far() -> str:
-    why = "" if native.is_there() else WITHOUT_KERNEL
-    spent = readable_span(MOST_TIME)
-    return f"searched less far: the best of what was tried in {spent} of a processor{why}"
 
 
 def _errors(pools: Sequence[PoolTwin]) -> dict[str, float] | None:

@@ -156,16 +156,13 @@ def _answer(found: SizePlan, terms: Sequence[Term], options: PlanOptions) -> str
     if not _settings(found):
         sizes = zip(found.best.sizes, found.pools, strict=True)
         needs = " and ".join(many(int(size), f"{pool} builder") for size, pool in sizes)
+    times = found.replications
+    often = "one simulation" if times == 1 else f"{times} replications"
     return (
-        f"{objective} needs {needs} ({options.confidence:.0%} confidence, "
-        f"{_replications(found)}): {found.best.builder_hours:.1f} builder-hours, "
+        f"{objective} needs {needs} ({options.confidence:.0%} confidence, {often}): "
+        f"{found.best.builder_hours:.1f} builder-hours, "
         f"cost {found.best.cost:.2f}"
     )
-
-
-def _replications(found: SizePlan) -> str:
-    """Return how often each was simulated."""
-    return "one simulation" if found.replications == 1 else f"{found.replications} replications"
 
 
 def _shown(found: SizePlan, *, every: bool) -> list[Point]:
