@@ -12,12 +12,10 @@ from farm.core.scheduler import Scheduler
 from farm.core.state.restore import restore
 from farm.core.state.snapshot import FarmSnapshot
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
-from farm.live.hosts.host_processes import HostProcesses
 from farm.live.options import Stays
 from farm.live.redis.connection import redacted
 from farm.live.settings import from_environment
 from farm.live.store.saved import Learned
-from farm.live.world import LiveWorld
 from farm.metrics.exporter import MetricsPlace
 from farm.results.log.writer import EventLogLines
 from farm.results.recorded_run import now
@@ -73,10 +71,6 @@ def serve(
         restore(farm.scheduler, snapshot, rekey=rekey)
         farm.learned = learned
 
-    def up(world: LiveWorld, _: HostProcesses) -> None:
-        farm.metering.adopt(world)
-        log.info("in charge of %s at %s", scenario.name, redacted(redis))
-
     def make_log_folder(anew: bool) -> None:
         path = log_folder or Path()
         RunDirectory.reopen(path, scenario=scenario.to_yaml(), started=now(), anew=anew)
@@ -92,16 +86,19 @@ def serve(
         log=None if lines is None else lines.take,
         log_folder=log_folder or Path(),
         make_log_folder=make_log_folder,
-        make_scheduler=None if log_folder is None else make_scheduler,
+        make_scheduler=None if lines is None else make_scheduler,
         accept_loss=accept_loss,
         on_charge=on_charge,
     )
     options = farm.options(
         redis_url=redis, prefix=prefix, hosts=hosts, stays=stays, incarnation=settings.incarnation
     )
-    observers = () if lines is None else (lines,)
     ended = farm.play(
-        None, options, observers=observers, on_up=up, on_tick=lambda _: farm.control.turn()
+        None,
+        options,
+        observers=() if lines is None else (lines,),
+        on_up=lambda *_: log.info("in charge of %s at %s", scenario.name, redacted(redis)),
+        on_tick=lambda _: farm.control.turn(),
     )
     status = ended.status
     log.info("stopped: %d waiting and %d running jobs stay", status.waiting, status.running)

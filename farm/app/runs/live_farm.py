@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,8 +25,6 @@ from farm.live.world import LiveWorld
 from farm.metrics.exporter import MetricsPlace
 from farm.scenario import Scenario
 from farm.sim.simulation import together
-
-log = logging.getLogger("farm.scheduler")
 
 #: decisions that can be explained afterwards
 EXPLAINED = 1000
@@ -101,8 +98,6 @@ class LiveFarm:
                 stack.callback(service.close)
                 if options.stays is None:  # one that stands by does not need it yet
                     service.start()
-            if self.metering.url is not None:
-                log.info("metrics at %s", self.metering.url)
             watchers = Watchers(
                 observe=together([*observers, self._observe, *self.metering.observers]),
                 progress=self.metering.progress(show),

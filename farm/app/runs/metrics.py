@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Sequence
 from typing import Self
 
@@ -17,6 +18,8 @@ from farm.metrics.exporter import MetricsPlace, MetricsServer
 from farm.metrics.farm_metrics import FarmMetrics
 from farm.metrics.series import Readings
 from farm.metrics.targets import scheduler_target
+
+log = logging.getLogger("farm.scheduler")
 
 Progress = Callable[[FarmStatus], None]
 
@@ -38,6 +41,7 @@ class Metering:
         self._server: MetricsServer | None = None
         self._watch: ServerWatch | None = None
         self._stack = contextlib.ExitStack()
+        self._stays = stays
         if place.wanted:
             desired = {pool.name: pool.builders for pool in pools if not pool.provisioned}
             self.metrics = FarmMetrics(
@@ -46,34 +50,30 @@ class Metering:
             self.observers = (self.metrics.observe,)
             self._server = place.server(self._readings, scheduler_target)
 
-    @property
-    def url(self) -> str | None:
-        """Where to scrape; None: nowhere."""
-        return None if self._server is None else self._server.url
-
     def __enter__(self) -> Self:
         if self._server is not None:
             self._stack.enter_context(self._server)
+            log.info("metrics at %s", self._server.url)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def meet(self, world: LiveWorld, hosts: HostProcesses) -> None:
-        """Have an eye on the Redis server that the farm, now up, is on."""
-        settings = hosts.settings
-        if self.metrics is not None:
-            world.add_step(self.metrics.step)
-        if self.metrics is not None and settings.redis_url is not None:
-            url, prefix = settings.redis_url, settings.prefix
-            watch = ServerWatch(url, prefix, met=lambda: world.trouble)
-            self._watch = self._stack.enter_context(watch)
+        """Have an eye on the Redis server that the farm, now up, is on.
 
-    def adopt(self, world: LiveWorld) -> None:
-        """Continue the counts of a farm that stays up, which may have had another scheduler."""
-        if self.metrics is not None:
+        Of one that stays up, which may have had another scheduler, the counts are continued.
+        """
+        if self.metrics is None:
+            return
+        world.add_step(self.metrics.step)
+        if self._stays:
             status = world.status()
             self.metrics.adopt(status.at, status.ended)
+        url, prefix = hosts.settings.redis_url, hosts.settings.prefix
+        if url is not None:
+            watch = ServerWatch(url, prefix, met=lambda: world.trouble)
+            self._watch = self._stack.enter_context(watch)
 
     def lead(self, *, in_charge: bool) -> None:
         """The scheduler is in charge, or stands by."""
