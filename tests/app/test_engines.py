@@ -92,21 +92,17 @@ def test_both_engines_leave_the_same_run(scenario, tmp_path):
     assert found["jobs"]["failed"] > 0 or found["builders"]["lost"] > 2
 
 
-def test_both_engines_accept_an_empty_load():
-    """Protects a sweep over loads of the caller's against the one without a job."""
-    fast, reference = (
-        farm.simulate(BUSY, jobs=[], engine=engine, keep_events=True)
-        for engine in ("fast", "reference")
-    )
+def both(**how):
+    """Return the run of each engine."""
+    return [farm.simulate(BUSY, engine=engine, **how) for engine in ("fast", "reference")]
+
+
+def test_both_engines_accept_an_empty_load_and_keep_no_events():
+    """Protects a sweep over loads of the caller's, and the summary of a fast run without events."""
+    fast, reference = both(jobs=[], keep_events=True)
     assert list(fast.events) == list(reference.events)
     assert fast.summary["jobs"]["submitted"] == 0
-
-
-def test_no_events_no_story():
-    """Protects the summary of a fast run that keeps no events."""
-    fast, reference = (
-        farm.simulate(BUSY, engine=engine, keep_events=False) for engine in ("fast", "reference")
-    )
+    fast, reference = both(keep_events=False)
     assert repr(list(fast.jobs)) == repr(list(reference.jobs))  # NaN is not itself
     assert fast.summary["builder_time_s"] == reference.summary["builder_time_s"]
     with pytest.raises(InputError, match="none were kept"):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -22,9 +24,15 @@ pytestmark = pytest.mark.live
 LITTLE = small_scenario({"builders": 2}, {"every": "10s", "count": 30, "service_time": "25s"})
 
 
+def jobs(count: int, service_time: float) -> list[farm.Job]:
+    """Return jobs that arrive a second after each other."""
+    times = {"service_time": service_time}
+    return [farm.Job(id=f"j{n}", arrived_at=float(n), **times) for n in range(count)]
+
+
 def test_a_live_run(tmp_path: Path):
     """The same scenario, the same parts, the same type: only the waiting is real."""
-    mine = [farm.Job(id=f"j{n}", service_time=5.0, arrived_at=float(n)) for n in range(9)]
+    mine = jobs(9, 5.0)
     live = farm.run(LITTLE, speed=20, jobs=mine, policy=lambda job, *_: -int(job.id[1:]))
     assert live.summary["world"] == "live"
     assert sorted(live.jobs["job_id"]) == [job.id for job in mine]
@@ -41,41 +49,30 @@ def test_a_live_run_keeps_to_its_prefix(server: EmbeddedServer, monkeypatch):
         left = [f"{prefix}jobs" for prefix in ("mine:", "farm:", "mine:too:")]
         for key in left:
             client.hset(key, "a", "waits")
-        mine = [farm.Job(id="j1", service_time=1.0, arrived_at=0.0)]
-        assert farm.run(LITTLE, speed=20, jobs=mine, redis=server.url).summary["jobs"]
+        assert farm.run(LITTLE, speed=20, jobs=jobs(1, 1.0), redis=server.url).summary["jobs"]
         assert [client.exists(key) for key in left] == [0, 1, 1]
         client.delete(*left)
 
 
-def test_a_live_run_lasts_until_its_phases_end():
-    """As a simulated one does: idle builders leave after the last job, while the run continues."""
-    mine = [farm.Job(id="j1", service_time=2.0, arrived_at=0.0)]
-    sized = {"algorithm": "target-wait", "objective": "1s", "min": 0, "max": 2}
-    leaving = small_scenario({"idle_timeout": "5s", "provisioner": sized})
-    phases = {"run": "10s", "ramp_down": "60s"}
-    for play in (farm.simulate, farm.run):
-        ended = play(leaving, live={"speed": 20}, jobs=mine, phases=phases)
-        at = {line["event"]: line["at_s"] for line in ended.events}
-        # a starved machine may end the job so late that the phases end first
-        assert max(at.values()) >= at["job-finished"] + 5 or at["job-finished"] > 30
-
-
-def test_a_ramp_down_that_leaves_builders_is_a_warning_in_both_worlds():
-    """They stay when idle, so they cannot be gone when the run ends."""
-    mine = [farm.Job(id="j1", service_time=2.0, arrived_at=0.0)]
+@pytest.mark.parametrize("play", [farm.simulate, farm.run])
+def test_a_run_lasts_until_its_phases_end_in_both_worlds(play: Callable[..., farm.Result]):
+    """Idle builders leave after the last job, while it continues; that some stay is a warning."""
     sized = {"algorithm": "target-wait", "objective": "1s", "max": 1}
-    staying = small_scenario({"provisioner": sized})
-    for play in (farm.simulate, farm.run):
-        phases = {"run": "50s", "ramp_down": "10s"}  # time for a slow machine
-        ended = play(staying, live={"speed": 20}, jobs=mine, phases=phases)
-        [warning] = ended.summary["warnings"]
-        assert warning == "1 builder was still there when the ramp-down ended: p 1"
+    pool: dict[str, Any] = {"idle_timeout": "5s", "provisioner": {**sized, "min": 0}}
+    how: dict[str, Any] = {"live": {"speed": 20}, "jobs": jobs(1, 2.0)}
+    ended = play(small_scenario(pool), phases={"run": "10s", "ramp_down": "60s"}, **how)
+    at = {line["event"]: line["at_s"] for line in ended.events}
+    # a starved machine may end the job so late that the phases end first
+    assert max(at.values()) >= at["job-finished"] + 5 or at["job-finished"] > 30
+    phases = {"run": "50s", "ramp_down": "10s"}  # time for a slow machine
+    ended = play(small_scenario({"provisioner": sized}), phases=phases, **how)
+    [warning] = ended.summary["warnings"]
+    assert warning == "1 builder was still there when the ramp-down ended: p 1"
 
 
 def test_a_live_run_that_is_too_fast_is_reported():
     """Jobs of a few real milliseconds measure the farm, not the scenario; the run does not fail."""
-    mine = [farm.Job(id=f"j{n}", service_time=1.0, arrived_at=float(n)) for n in range(9)]
-    live = farm.run(LITTLE, speed=200, jobs=mine)
+    live = farm.run(LITTLE, speed=200, jobs=jobs(9, 1.0))
     [remark] = live.summary["remarks"]
     assert remark.startswith("at speed 200 the median job lasts 5ms of real time")
     assert "(speed 20)" in remark
