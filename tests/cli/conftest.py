@@ -12,6 +12,17 @@ from farm.live.redis.connection import connect
 from farm.live.redis.server import Server
 from tests.worlds.still import StillFarm
 
+#: a scenario of five jobs
+SMALL = """\
+name: small
+pools:
+  - name: linux
+    platform: {processor: amd64}
+    builders: 2
+workload:
+  - arrivals: {every: 10s, count: 5, service_time: 5s}
+"""
+
 
 @pytest.fixture
 def still(server: Server, tmp_path: Path) -> Iterator[StillFarm]:

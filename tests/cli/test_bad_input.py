@@ -12,16 +12,7 @@ from pathlib import Path
 import pytest
 
 from farm.live.store.log_drain import POSITION
-
-SMALL = """\
-name: small
-pools:
-  - name: linux
-    platform: {processor: amd64}
-    builders: 2
-workload:
-  - arrivals: {every: 10s, count: 5, service_time: 5s}
-"""
+from tests.cli.conftest import SMALL
 
 
 @pytest.fixture

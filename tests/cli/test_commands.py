@@ -22,24 +22,15 @@ from farm.results.table.records import Recorder
 from farm.scenario import parse_scenario
 from farm.terminal import output
 from farm.testing import small_scenario
+from tests.cli.conftest import SMALL
 from tests.fixtures.kernel import built
 from tests.fixtures.processes import until
-
-SMALL = """\
-name: small
-pools:
-  - name: linux
-    platform: {processor: amd64}
-    builders: 2
-workload:
-  - arrivals: {every: 10s, count: 5, service_time: 5s, fails: 0.5}
-"""
 
 
 @pytest.fixture(autouse=True)
 def small(tmp_path: Path) -> None:
     """Put a small scenario into the working directory."""
-    (tmp_path / "farm.yaml").write_text(SMALL)
+    (tmp_path / "farm.yaml").write_text(SMALL.replace("time: 5s", "time: 5s, fails: 0.5"))
 
 
 def test_simulate_prints_json_and_keeps_the_run(farm, tmp_path: Path):

@@ -28,19 +28,18 @@ workload:
 scheduling: {runtime_estimates: last-3}
 """
 
-PROVISIONED = {
-    "name": "grows",
-    "pools": [
-        {"name": "linux", "platform": {"processor": "a"}, "boot_time": "30s",
-         "failure_rate": 0.6, "idle_timeout": "20m",
-         "provisioner": {"algorithm": "taskcluster", "max": 4, "interval": "15s"}},
-    ],
-    "workload": [
-        {"arrivals": {"platform": {"processor": "a"}, "count": 60, "every": "0.1s",
-                      "service_time": {"uniform": {"min": "20s", "max": "60s"}}}},
-    ],
-    "scheduling": {"runtime_estimates": "oracle"},
-}  # fmt: skip
+SIZES = {"algorithm": "taskcluster", "max": 4, "interval": "15s"}
+PROVISIONED = small_scenario(
+    {
+        "name": "linux",
+        "boot_time": "30s",
+        "failure_rate": 0.6,
+        "idle_timeout": "20m",
+        "provisioner": SIZES,
+    },
+    {"every": "0.1s", "count": 60, "service_time": {"uniform": {"min": "20s", "max": "60s"}}},
+    scheduling={"runtime_estimates": "oracle"},
+)
 
 STATE = {
     "builders": [

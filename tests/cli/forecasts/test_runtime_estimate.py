@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -17,28 +16,20 @@ from farm.core.model import Builder, Job, Platform
 from farm.core.state.snapshot import snapshot_of
 from farm.live.operating.answers import FarmImage
 from farm.scenario import parse_scenario
+from farm.testing import small_scenario
 
-SCENARIO: dict[str, Any] = {
-    "name": "learned",
-    "pools": [
-        {"name": "slow", "platform": {"processor": "amd64"}, "builders": 1},
-        {"name": "fast", "platform": {"processor": "arm64"}, "builders": 1, "speed": 2},
-    ],
-    "workload": [
-        {
-            "arrivals": {
-                "name": "x",
-                "every": "1m",
-                "count": 12,
-                "service_time": "20s",
-                "declared": {"factor": 3},
-                "platform": {"processor": "amd64"},
-                "kind": "unit",
-            }
-        }
-    ],
-    "scheduling": {"runtime_estimates": "boinc", "runtime_options": {"kind_samples": 11}},
+LOAD = {
+    "name": "x",
+    "every": "1m",
+    "count": 12,
+    "service_time": "20s",
+    "declared": {"factor": 3},
+    "platform": {"processor": "amd64"},
+    "kind": "unit",
 }
+FAST = {"name": "fast", "platform": {"processor": "arm64"}, "speed": 2}
+RULES = {"runtime_estimates": "boinc", "runtime_options": {"kind_samples": 11}}
+SCENARIO = small_scenario([{"name": "slow"}, FAST], LOAD, name="learned", scheduling=RULES)
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +90,7 @@ def test_a_job_of_a_snapshot_has_run_since_its_start(tmp_path: Path, started_at:
 
 def test_how_a_client_treats_it(tmp_path: Path):
     """Bounded by its size, due back by a deadline; an idle builder is sent one anyhow."""
-    sized = SCENARIO["scheduling"] | {"runtime_options": {"kind_samples": 11, "size_rate": 1}}
+    sized = RULES | {"runtime_options": {"kind_samples": 11, "size_rate": 1}}
     run = farm.simulate(SCENARIO | {"scheduling": sized}).save(tmp_path / "run")
     asked = ("--kind", "unit", "--declared", "1m", "--size", "60", "--platform", "amd64/virtual")
     waiting, slow = rows(run, *asked, "--size-bound", "600", "--deadline", "15s")
@@ -112,10 +103,9 @@ def test_how_a_client_treats_it(tmp_path: Path):
 
 def test_a_client_that_computes_half_of_the_time(tmp_path: Path):
     """Its estimate is wall-clock time; it is bounded by the time in which it computes."""
-    half = SCENARIO["pools"][0] | {"labels": {"availability": "0.5"}}
-    sized = SCENARIO["scheduling"] | {"runtime_options": {"size_rate": 1e9}}
-    made = SCENARIO | {"pools": [half, SCENARIO["pools"][1]], "scheduling": sized}
-    run = farm.simulate(made).save(tmp_path / "run")
+    half = {"name": "slow", "labels": {"availability": "0.5"}}
+    sized = RULES | {"runtime_options": {"size_rate": 1e9}}
+    run = farm.simulate(small_scenario([half, FAST], LOAD, scheduling=sized)).save(tmp_path / "run")
     asked = ("--kind", "new", "--size", "1e10", "--size-bound", "1e12", "--builder", "slow-1")
     (row,) = rows(run, *asked)
     assert (row["estimate_s"], row["limit_s"]) == (pytest.approx(20.0), pytest.approx(1000.0))
@@ -185,8 +175,8 @@ def test_a_hypothetical_job_is_like_its_kind(run: Path):
 
 def test_a_newer_version_of_a_kind_takes_its_records_over(tmp_path: Path):
     """What a builder learned with unit@1 holds for unit@2, which has not run yet."""
-    load = SCENARIO["workload"][0]["arrivals"] | {"kind": "unit@1"}
-    run = farm.simulate(SCENARIO | {"workload": [{"arrivals": load}]}).save(tmp_path / "run")
+    load = [{"arrivals": LOAD | {"kind": "unit@1"}}]
+    run = farm.simulate(SCENARIO | {"workload": load}).save(tmp_path / "run")
     asked = ("--kind", "unit@2", "--platform", "amd64/virtual")
     waiting, slow = rows(run, *asked)
     assert (waiting["rung"], waiting["estimate_s"]) == ("declared time", 60.0)
@@ -208,10 +198,8 @@ def test_a_running_job_of_a_run_is_asked_about_at_an_instant(run: Path, estimato
 
 def test_progress_under_contention_is_that_of_the_work(tmp_path: Path):
     """Two heavy jobs on one builder advance at half speed while both run."""
-    heavy = {"every": "4s", "count": 2, "heavy": {"probability": 1}}
-    load = SCENARIO["workload"][0]["arrivals"] | heavy
-    pool = SCENARIO["pools"][0] | {"slots": 2, "contention": {"slowdown": [1, 1, 2]}}
-    made = SCENARIO | {"pools": [pool], "workload": [{"arrivals": load}]}
+    load = LOAD | {"every": "4s", "count": 2, "heavy": {"probability": 1}}
+    made = small_scenario({"slots": 2, "contention": {"slowdown": [1, 1, 2]}}, load)
     run = farm.simulate(made).save(tmp_path / "run")
     (row,) = rows(run, "--job", "x-000001", "--at", "8s")
     assert row["done"] == pytest.approx((4.0 + 4.0 / 2) / 20.0)

@@ -17,16 +17,14 @@ from farm.core.model import Builder, Job, Platform
 from farm.core.state.snapshot import snapshot_of
 from farm.live.operating.answers import FarmImage
 from farm.scenario.load import parse_scenario
+from farm.testing import small_scenario
 
 AMD64, ARM64 = Platform("amd64", True), Platform("arm64", True)
-SCENARIO = {
-    "pools": [
-        {"name": "linux", "platform": {"processor": "amd64"}, "builders": 2},
-        {"name": "arm", "platform": {"processor": "arm64"}, "builders": 1},
-    ],
-    "workload": [{"arrivals": {"every": 1, "count": 1, "service_time": 1, "platform": {}}}],
-    "scheduling": {"fair_share": ["team", "user"]},
-}
+SCENARIO = small_scenario(
+    [{"name": "linux", "builders": 2}, {"name": "arm", "platform": {"processor": "arm64"}}],
+    {"platform": {}},
+    scheduling={"fair_share": ["team", "user"]},
+)
 
 
 @pytest.fixture
