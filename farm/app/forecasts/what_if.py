@@ -181,13 +181,13 @@ def what_if(
     if not platform_of:
         raise InputError("no job waits: there is nothing to roll out")
     futures: list[Rollouts] = []
+
+    def on_rollout(done: int) -> None:
+        on_share((len(futures) + done / count) / len(scenarios))
+
     for one in scenarios:
-        futures.append(
-            roll_out(
-                image, before, one, count, seed, arrivals=arrivals,
-                on_rollout=lambda done: on_share((len(futures) + done / count) / len(scenarios)),
-            )
-        )  # fmt: skip
+        make = partial(_fork_of, image, before, one, arrivals)
+        futures.append(rollouts(make, count=count, seed=seed, on_rollout=on_rollout))
     waits = [_Waits(one) for one in futures]
     jobs = futures[0].jobs
     twin = before.twin
@@ -226,7 +226,7 @@ def _arriving(
 ) -> Literal["none", "workload", "lately"]:
     if arrivals is not None:
         return "workload" if arrivals else "none"
-    forks = (_fork_of(image, scenarios[0], one, arrivals=None) for one in scenarios)
+    forks = (_fork_of(image, scenarios[0], one) for one in scenarios)
     return "lately" if any(fork.later is not None for fork in forks) else "none"
 
 
@@ -265,28 +265,13 @@ def _finite(**numbers: np.floating[Any]) -> Wait:
     return {name: float(one) if np.isfinite(one) else None for name, one in numbers.items()}
 
 
-def roll_out(
-    image: FarmImage,
-    before: Scenario,
-    after: Scenario,
-    count: int,
-    seed: int,
-    *,
-    arrivals: bool | None = None,
-    jobs: Sequence[str] | None = None,
-    on_rollout: Callable[[int], object] = int,
-) -> Rollouts:
-    """Simulate the farm on ``count`` times, under the scenario ``after``; ``before`` is its own.
+def _fork_of(
+    image: FarmImage, before: Scenario, after: Scenario, arrivals: bool | None = None
+) -> Fork:
+    """Return the farm of an image under the pools and rules of ``after``; ``before`` is its own.
 
-    ``jobs``: those of interest; None: all that wait. Raises StateError for statistics that cannot
-    be taken up again, LookupError for a job that does not wait.
+    Raises StateError for statistics that cannot be taken up again.
     """
-    make = partial(_fork_of, image, before, after, arrivals=arrivals)
-    return rollouts(make, count=count, seed=seed, jobs=jobs, on_rollout=on_rollout)
-
-
-def _fork_of(image: FarmImage, before: Scenario, after: Scenario, *, arrivals: bool | None) -> Fork:
-    """Return the farm of an image under the pools and rules of ``after``."""
     name, waiting = after.scheduling.runtime_estimates, len(image.snapshot.waiting)
     run_times = RuntimeDistribution(estimator_of(after))
     if image.statistics is not None and image.statistics.get("estimator") == name:
@@ -320,6 +305,6 @@ def dispatch_at(image: FarmImage, job: str) -> tuple[float | None, int]:
     """
     scenario = farm_of(image)
     count = min(20, 1 + 20_000 // len(image.snapshot.waiting or (1,)))
-    found = roll_out(image, scenario, scenario, count, 1, jobs=[job])
+    found = rollouts(partial(_fork_of, image, scenario, scenario), count=count, jobs=[job])
     median = float(found.wait_quantile(0.5)[0])
     return image.snapshot.at + median if math.isfinite(median) else None, count

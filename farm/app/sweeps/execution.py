@@ -49,8 +49,18 @@ class SeededRun(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Return a hash that is equal for runs with the same result."""
-        return run_key(self.scenario, self.seed, self.written)
+        """Return a hash that is equal for runs with the same result.
+
+        It is one of version, seed, scenario, the files that this reads and the user's own code: the
+        modules that it names, not what they import. Raises InputError for a file that cannot be
+        read.
+        """
+        digest, scenario = hashlib.blake2b(digest_size=16), self.scenario
+        contents = (*map(_content, _files(scenario)), *_own_code(scenario))
+        written = self.written or scenario.to_yaml()
+        for part in (farm.__version__, str(self.seed), written, *contents):
+            digest.update(part.encode() + b"\0")
+        return digest.hexdigest()
 
 
 class Batch(NamedTuple):
@@ -266,20 +276,7 @@ def _chunks(distinct: Mapping[str, SeededRun]) -> Iterator[list[tuple[str, Seede
         yield from (left[begin : begin + size] for begin in range(0, len(left), size))
 
 
-# --- the key of a run: equal keys, equal results ---------------------------------------------
-
-
-def run_key(scenario: Scenario, seed: int, written: str = "") -> str:
-    """Return a hash of version, seed, scenario, the files that it reads and the user's own code.
-
-    Of the code it covers the modules that the scenario names, not what they import. ``written``:
-    the scenario as text, if it is known. Raises InputError for a file that cannot be read.
-    """
-    digest = hashlib.blake2b(digest_size=16)
-    contents = (*map(_content, _files(scenario)), *_own_code(scenario))
-    for part in (farm.__version__, str(seed), written or scenario.to_yaml(), *contents):
-        digest.update(part.encode() + b"\0")
-    return digest.hexdigest()
+# --- what the key of a run covers ------------------------------------------------------------
 
 
 def _files(scenario: Scenario) -> Iterator[Path]:
