@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from enum import StrEnum
 from fnmatch import fnmatchcase
 from itertools import islice
+from typing import Literal
 
 import msgspec
 
@@ -57,24 +57,13 @@ def unknown_invocation(path: Path, keys: Sequence[str], known: Iterable[Path]) -
     )
 
 
-class JobState(StrEnum):
-    """The values of ``state`` in ``--where``."""
-
-    ALL = "all"
-    LIVE = "live"
-    WAITING = "waiting"
-    RUNNING = "running"
-    ENDED = "ended"
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-
-
-_GROUPS: dict[JobState, tuple[Group, ...]] = {
-    JobState.ALL: ("waiting", "running", "ended"),
-    JobState.LIVE: ("waiting", "running"),
-    JobState.WAITING: ("waiting",),
-    JobState.RUNNING: ("running",),
+JobState = Literal["all", "live", "waiting", "running", "ended", "succeeded", "failed", "cancelled"]
+"""The values of ``state`` in ``--where``."""
+_GROUPS: dict[str, tuple[Group, ...]] = {
+    "all": ("waiting", "running", "ended"),
+    "live": ("waiting", "running"),
+    "waiting": ("waiting",),
+    "running": ("running",),
 }
 """Where jobs in a state are found; those in any other have ended."""
 
@@ -87,7 +76,7 @@ KEYS = ("id", *TEXTS[1:])
 class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     """The conditions on a job; None: any value. The comments are the help of older options."""
 
-    state: JobState = JobState.ALL
+    state: JobState = "all"
     #: only ids that match this shell pattern, such as 'a-*'
     match: str | None = None
     #: only jobs that run or ended on this pool's builders
@@ -112,7 +101,7 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
 
     def words(self) -> str:
         """Return the filter as it is written on a command line."""
-        texts = [f"state={self.state.value}"]
+        texts = [f"state={self.state}"]
         texts += [f"{'id' if n == 'match' else n}={value}" for n, value in self._texts().items()]
         texts += [f"attribute.{key}={value}" for key, value in self.attribute.items()]
         if not any("," in text for text in texts):
@@ -136,7 +125,7 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
             if key.startswith("attribute."):
                 attributes[key.removeprefix("attribute.")] = value
             elif key == "state" and value in states:
-                changes["state"] = JobState(value)
+                changes["state"] = value
             elif key == "state":
                 raise InputError(f"--where state: {not_among(value, states)}")
             elif key in KEYS:
@@ -164,7 +153,7 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
         if not stable:
             found = filter(is_wanted, _by_group(client, self.state, warn))
             return islice(_each_once(found), offset, None)
-        if self.state is JobState.ALL and not self.names_some:
+        if self.state == "all" and not self.names_some:
             return client.submitted(offset, after)  # the server can count those
         return islice(filter(is_wanted, client.submitted(0, after)), offset, None)
 
@@ -236,10 +225,10 @@ def _in_dispatch_order(client: FarmClient, warn: Callable[[str], object]) -> Ite
 
 
 def _is_in(job: KnownJob, state: JobState) -> bool:
-    if state is JobState.ALL:
+    if state == "all":
         return True
-    if state in (JobState.LIVE, JobState.ENDED):
-        return isinstance(job, EndJob) == (state is JobState.ENDED)
-    if state is JobState.RUNNING:
+    if state in ("live", "ended"):
+        return isinstance(job, EndJob) == (state == "ended")
+    if state == "running":
         return not isinstance(job, EndJob) and job.builder is not None
-    return state_of(job) == state.value
+    return state_of(job) == state

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from farm.app.jobs.filter import JobFilter, JobState
+from farm.app.jobs.filter import JobFilter
 from farm.app.jobs.lookup import cancel_invocation, cancel_jobs, ids_given, live_of
 from farm.cli.jobs.job_options import Ids, Wanted, Where, filter_of
 from farm.cli.operating import operating
@@ -58,7 +58,7 @@ def cancel(
             "jobs are like"
         )
     invocation = wanted.invocation
-    only = JobFilter(invocation=invocation, state=JobState.LIVE)
+    only = JobFilter(invocation=invocation, state="live")
     whole = invocation if wanted == only else None
     if len(reason) > MAX_TEXT or not reason.isprintable():
         raise InputError(f"--reason: found {reason!r:.60}; allowed: up to {MAX_TEXT} characters")

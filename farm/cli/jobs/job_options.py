@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from farm.app.jobs.filter import JobFilter, JobState
+from farm.app.jobs.filter import JobFilter
 from farm.terminal.field_options import Fields
 
 Ids = Annotated[
@@ -39,5 +39,5 @@ def filter_of(
     """
     allowed = [*states]
     filtered = bool(where) or state is not None or wanted.names_some
-    wanted = msgspec.structs.replace(wanted, state=JobState(state or allowed[0]))
+    wanted = msgspec.structs.replace(wanted, state=state or allowed[0])
     return wanted.where(where or (), allowed), filtered

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import typer
 
@@ -79,25 +79,24 @@ def jobs(
         farm jobs --where user=bob,state=all   all jobs of bob, ended ones too
         farm jobs --by team                    whose turn it is, under fair share
     """
-    states = [one.value for one in JobState]
-    states.sort(key=lambda one: one != ("all" if by else "live"))
+    states = sorted(get_args(JobState), key=lambda one: one != ("all" if by else "live"))
     wanted, _ = filter_of(wanted, where, state, states)
     if by:
         only = JobFilter(state=wanted.state, invocation=wanted.invocation)
-        if wanted != only or wanted.state.value not in SHOWN:
+        if wanted != only or wanted.state not in SHOWN:
             allowed = f"invocation, and state={'|'.join(SHOWN)}"
             raise InputError(f"--where: found {wanted.words()}; allowed with --by team: {allowed}")
         from farm.cli.jobs import invocations  # noqa: PLC0415 - slow, most lists are of jobs
 
         farm = (snapshot, redis, folder)
         at, limit = path or wanted.invocation or "", 20 if limit is None else limit
-        invocations.show(farm, at, SHOWN[wanted.state.value], limit, as_json=as_json)
+        invocations.show(farm, at, SHOWN[wanted.state], limit, as_json=as_json)
         return
     if path or snapshot is not None:
         what = "--snapshot" if snapshot else repr(path)
         raise InputError(f"found {what} without --by team; allowed: --where, as id={path or 'ID'}")
     state, limit = wanted.state, 50 if limit is None else limit
-    stable = stable or after is not None or state is JobState.ALL
+    stable = stable or after is not None or state == "all"
     with reach(redis, folder) as client:
         client.status()
         found = wanted.found(client, stable=stable, after=after, offset=offset, warn=warn)
