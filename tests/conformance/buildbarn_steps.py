@@ -261,13 +261,6 @@ def _texts(names: Any) -> Any:
     return str(names) if type(names) is int else names
 
 
-def play(steps: Steps, scenario: dict[str, Any]) -> None:
-    """Play a whole scenario; raise AssertionError where it differs."""
-    steps.play(scenario["steps"])
-    if "dispatch_order" in scenario:
-        assert steps.starts == [str(name) for name in scenario["dispatch_order"]]
-
-
 def refuse(scenario: dict[str, Any]) -> None:
     """Raise AssertionError for a scenario that tests nothing, or with unknown keys."""
     refuse_unknown("scenario", scenario, SCENARIO)
@@ -313,33 +306,6 @@ def _refuse_steps(steps: Any) -> None:
         refuse_unknown(f"step {verb}", step, others | STEPS[verb])
         if verb == "repeat":
             _refuse_steps(step["body"])
-
-
-def check(
-    scenario: dict[str, Any],
-    player: Callable[[dict[str, Any], Compatibility], Steps],
-    *,
-    exact: bool = False,
-) -> None:
-    """Play it by our rules; unless ``exact``, upstream's own will do where the two differ.
-
-    They differ in the limits of inner levels, and in which of several waiting workers is taken.
-    """
-    refuse(scenario)
-    steps = player(scenario, None)
-    try:
-        play(steps, scenario)
-    except AssertionError:
-        if exact or not (has_mended_stickiness(scenario) or steps.placed):
-            raise
-        steps = player(scenario, "buildbarn")
-        play(steps, scenario)
-    assert not steps.unknown, f"all else holds, but not understood: {sorted(steps.unknown)}"
-
-
-def has_mended_stickiness(scenario: dict[str, Any]) -> bool:
-    """Whether the scenario's levels may follow either of the two rules."""
-    return len(limits_of(scenario)) > 1
 
 
 def limits_of(scenario: dict[str, Any]) -> list[float]:

@@ -6,7 +6,6 @@ worker that stops waiting is drained until it asks again.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,8 +29,8 @@ from farm.core.scheduler import Scheduler
 from farm.core.state.working_state import JobState
 from farm.forecasts.runtime.oracle import Oracle
 
-from .buildbarn_steps import Compatibility, Steps, check, has_mended_stickiness, play, refuse
-from .conftest import IN_TREE
+from .buildbarn_steps import Compatibility, Steps, limits_of, refuse
+from .conftest import IN_TREE, cases_folder
 
 
 class Farm(Steps):
@@ -178,16 +177,45 @@ class Farm(Steps):
         return {} if name is None else {"worker_last_invocation": self.last(name)}
 
 
+def play(scenario: dict[str, Any], compatibility: Compatibility = None) -> Farm:
+    """Play a whole scenario; raises AssertionError where it differs."""
+    farm = Farm(scenario, compatibility)
+    try:
+        farm.play(scenario["steps"])
+        if "dispatch_order" in scenario:
+            assert farm.starts == [str(name) for name in scenario["dispatch_order"]]
+    except AssertionError:
+        # elsewhere upstream's own rules will do where the two differ: in the limits of inner
+        # levels, and in which of several waiting workers is taken
+        may_differ = has_mended_stickiness(scenario) or farm.placed
+        if compatibility is not None or cases_folder() == IN_TREE or not may_differ:
+            raise
+        return play(scenario, "buildbarn")
+    return farm
+
+
+def has_mended_stickiness(scenario: dict[str, Any]) -> bool:
+    """Whether the scenario's levels may follow either of the two rules."""
+    return len(limits_of(scenario)) > 1
+
+
+def check(scenario: dict[str, Any]) -> None:
+    """Play it by our rules."""
+    refuse(scenario)
+    unknown = play(scenario).unknown
+    assert not unknown, f"all else holds, but not understood: {sorted(unknown)}"
+
+
 @pytest.mark.conformance("buildbarn", "upstream")
-def test_upstream(case: dict[str, Any], path: Path) -> None:
+def test_upstream(case: dict[str, Any]) -> None:
     """Upstream's own tests of dispatch, through scheduler and tree together."""
-    check(case, Farm, exact=path.parent == IN_TREE)
+    check(case)
 
 
 @pytest.mark.conformance("buildbarn", "derived")
-def test_derived(case: dict[str, Any], path: Path) -> None:
+def test_derived(case: dict[str, Any]) -> None:
     """What follows from upstream's algorithm, through scheduler and tree together."""
-    check(case, Farm, exact=path.parent == IN_TREE)
+    check(case)
 
 
 @pytest.mark.conformance("buildbarn", "derived")
@@ -196,4 +224,4 @@ def test_upstream_habits_change_nothing_else(case: dict[str, Any]) -> None:
     if has_mended_stickiness(case):
         pytest.skip("says nothing of which of the two rules its levels follow")
     refuse(case)
-    play(Farm(case, "buildbarn"), case)
+    play(case, "buildbarn")
