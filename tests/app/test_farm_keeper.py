@@ -60,19 +60,16 @@ class EndingFarm:
         self.looks = 1
 
     def send(self, *requests: events.DrainRequested | events.UndrainRequested) -> None:
-        """Ask the scheduler."""
         for request in requests:
             self.draining = isinstance(request, events.DrainRequested)
             self.diary.append(f"{type(request).__name__} {request.pattern}")
 
     def check(self) -> float:
-        """Look after the services."""
         if self.given_up:
             raise RunError("the farm's scheduler ended")
         return 1.0
 
     def revive(self) -> bool:
-        """Look after the server."""
         self.diary.append("server looked after")
         return False
 
@@ -86,19 +83,15 @@ class EndingFarm:
         return {"b": SimpleNamespace(draining=self.draining)}
 
     def count_running(self) -> int:
-        """Return what is running."""
         return self.running
 
     def hosts(self) -> dict[str, Any]:
-        """All hosts have left."""
         return {}
 
     def pids(self) -> set[int]:
-        """No service is a process."""
         return set()
 
     def stop_one(self, name: str) -> None:
-        """Stop a service."""
         self.diary.append(f"{name} stops")
 
     def close_pipe(self, name: str) -> None:
@@ -106,7 +99,6 @@ class EndingFarm:
         self.diary.append(f"hosts of the {name} leave")
 
     def terminate(self) -> None:
-        """Ask all services to end."""
         self.diary.append("all are to end")
 
     @property
@@ -116,7 +108,6 @@ class EndingFarm:
         return self.looks >= 0
 
     def stop(self) -> None:
-        """Stop all services."""
         self.diary.append("all stop")
 
 
