@@ -64,10 +64,10 @@ def message(text: object) -> str:
     return "\n".join(plain(line, MAX_MESSAGE) for line in lines)
 
 
-def print_error(text: str) -> None:
-    """Print an error message on standard error, not folded."""
-    words = Text.assemble(("error: ", "bold red"), message(text))
-    FarmConsole(stderr=True).print(words, soft_wrap=True)
+def print_message(text: str, *, error: bool) -> None:
+    """Print a message on standard error, not folded; an error is marked as such."""
+    mark = [("error: ", "bold red")] if error else []
+    FarmConsole(stderr=True).print(Text.assemble(*mark, message(text)), soft_wrap=True)
 
 
 def _spelled(character: str) -> str:

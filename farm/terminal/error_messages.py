@@ -99,10 +99,7 @@ def _in_our_words(error: Any) -> str:
 
 
 def _print(text: str, *, error: bool = True) -> None:
-    from farm.terminal.console import FarmConsole, print_error  # noqa: PLC0415 - rich, for those that failed
+    from farm.terminal.console import print_message  # noqa: PLC0415 - rich, for those that failed
 
     with contextlib.suppress(OSError):  # standard error may be on the full disk
-        if error:
-            print_error(text)
-        else:
-            FarmConsole(stderr=True).print(text, soft_wrap=True)
+        print_message(text, error=error)

@@ -204,7 +204,8 @@ def what_if(
         found = _judged(twin, MEAN, [one.of(place) for one in waits])
         shown.append(JobForecast(jobs[place], platform_of[jobs[place]], *found))
     errors = None if twin is None else twin.model_dump(exclude_none=True)
-    arriving = _arriving(image, scenarios, arrivals)
+    lately = any(_fork_of(image, before, one).later for one in scenarios if arrivals is None)
+    arriving: Literal["none", "workload", "lately"] = "lately" if lately else "none"
     means = [one.waits.mean(axis=1) for one in futures]
     with np.errstate(invalid="ignore"):
         change = _range(means[1] - means[0]) if changes else None
@@ -212,22 +213,13 @@ def what_if(
         futures[0].at,
         count,
         tuple(changes),
-        arriving,
+        "workload" if arrivals else arriving,
         tuple(platforms),
         tuple(shown),
         errors,
         mean_wait=_range(means[0]),
         change=change,
     )
-
-
-def _arriving(
-    image: FarmImage, scenarios: Sequence[Scenario], arrivals: bool | None
-) -> Literal["none", "workload", "lately"]:
-    if arrivals is not None:
-        return "workload" if arrivals else "none"
-    forks = (_fork_of(image, scenarios[0], one) for one in scenarios)
-    return "lately" if any(fork.later is not None for fork in forks) else "none"
 
 
 class _Waits:
