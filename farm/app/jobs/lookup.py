@@ -13,7 +13,7 @@ from farm.app.jobs.sources import standard_input
 from farm.core.commands import EndJob
 from farm.core.errors import InputError, ServerError
 from farm.core.events import CancelRequested
-from farm.core.model import Cause, Job
+from farm.core.model import Job
 from farm.live.operating.answers import Answer
 from farm.live.operating.client import FarmClient
 from farm.live.store.job_reader import AT_ONCE, Group, KnownJob, state_of
@@ -85,18 +85,14 @@ def _each(client: FarmClient, names: list[str], look: Callable[[], dict[str, T]]
     return found
 
 
-def cancel_jobs(
-    client: FarmClient, names: Sequence[str], reason: str = Cause.REQUESTED.text
-) -> None:
+def cancel_jobs(client: FarmClient, names: Sequence[str], reason: str) -> None:
     """Ask for the end of these jobs; the reason is stored with each."""
     for first in range(0, len(names), AT_ONCE):
         chunk = tuple(names[first : first + AT_ONCE])
         client.send(CancelRequested(UNSTAMPED, chunk, reason=reason))
 
 
-def cancel_invocation(
-    client: FarmClient, invocation: str, reason: str = Cause.REQUESTED.text
-) -> int:
+def cancel_invocation(client: FarmClient, invocation: str, reason: str) -> int:
     """Ask for the end of all jobs charged to an invocation, such as ``team/user``.
 
     If all of them have ended nothing is asked, and their number is returned, else 0. Raises
