@@ -49,7 +49,11 @@ def test_no_more_options_are_in_view() -> None:
 
 @pytest.mark.parametrize("words", EACH)
 def test_three_examples_end_each_help_and_are_understood(words: str) -> None:
-    """They are of this very command, and the command line takes them."""
+    """They are of this very command, and the command line takes them; no help speaks of types."""
+    shown = EACH[words].get_help(typer.Context(EACH[words], terminal_width=100))
+    # what is to be typed has a name; ``<int range>`` and ``[[FILE]]`` are the library's
+    types = r"<\w[\w |]*>|\[\[|\{\w+\}\]?|--no-(?!save|arrivals)|\bINTEGER\b|\bPATH \["
+    assert re.findall(types, shown) == []
     _, mark, text = EACH[words].get_help(typer.Context(EACH[words])).partition("  Examples:\n")
     lines = [line.strip() for line in text.splitlines()]
     assert (bool(mark), len(lines)) == (True, 3)
@@ -61,34 +65,18 @@ def test_three_examples_end_each_help_and_are_understood(words: str) -> None:
         EACH[words].make_context(words, typed[len(own) :]).close()
 
 
-@pytest.mark.parametrize("words", EACH)
-def test_help_speaks_of_no_type(words: str) -> None:
-    """What is to be typed has a name; ``<int range>`` and ``[[FILE]]`` are the library's."""
-    shown = EACH[words].get_help(typer.Context(EACH[words], terminal_width=100))
-    assert (
-        re.findall(
-            r"<\w[\w |]*>|\[\[|\{\w+\}\]?|--no-(?!save|arrivals)|\bINTEGER\b|\bPATH \[", shown
-        )
-        == []
-    )
-
-
 @pytest.mark.parametrize("words", FOUND)
-def test_the_list_of_commands_agrees_with_their_help(words: str):
-    """The one-line help of a command is the first line of its full help."""
-    group = ALL
+def test_every_command_and_option_has_a_help(words: str):
+    """In the declaration or in the command's docstring, of which every line is used.
+
+    The first one is that in the list of commands.
+    """
+    group, found = ALL, FOUND[words]
     *groups, name = words.split()[1:]
     for one in groups:
         group = group.get_command(None, one)
-    own = FOUND[words]
     listed = group.get_command(None, name).help
-    assert (own.name, own.help.partition("\n")[0]) == (name, listed) != (name, "")
-
-
-@pytest.mark.parametrize("words", FOUND)
-def test_every_option_has_a_help(words: str):
-    """It is in the declaration or in the command's docstring, of which every line is used."""
-    found = FOUND[words]
+    assert (found.name, found.help.partition("\n")[0]) == (name, listed) != (name, "")
     for own in (found, *getattr(found, "commands", {}).values()):
         assert [one.name for one in own.params if not one.help] == []
         _, _, told = inspect.getdoc(own.callback).partition("Args:\n")
