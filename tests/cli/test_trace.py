@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from farm.records.bundle import read_bundle, write_bundle
 from tests.records.test_parts import HOURLY
@@ -39,17 +40,14 @@ def test_show_lists_what_is_there(farm):
 
 def test_waits_that_were_broken_off_are_told(farm, tmp_path: Path):
     """They count as longer, and as such they are named."""
-    for one in HOURLY.attempts[:24]:
-        one.started_at, one.finished_at, one.result = None, one.arrived_at + 3600, "cancelled"
-    try:
-        write_bundle(tmp_path / "less", HOURLY)
-    finally:
-        for one in HOURLY.attempts[:24]:
-            one.started_at = one.arrived_at + 60
-            one.finished_at, one.result = one.started_at + 600, "succeeded"
-    [one] = json.loads(farm("admin", "trace", "show", "less", "--json").out)["contents"][
-        "platforms"
+    broken = [
+        replace(one, started_at=None, finished_at=one.arrived_at + 3600, result="cancelled")
+        for one in HOURLY.attempts[:24]
     ]
+    less = replace(HOURLY, attempts=[*broken, *HOURLY.attempts[24:]])
+    write_bundle(tmp_path / "less", less)
+    found = json.loads(farm("admin", "trace", "show", "less", "--json").out)
+    [one] = found["contents"]["platforms"]
     assert (one["censored"], one["waits"]["count"], one["waits"]["p95"]) == (24, 24, 60)
     assert (one["wait_p50"], one["wait_p95"]) == (60, None)
     assert one["results"] == {"cancelled": 24, "succeeded": 24}
