@@ -181,19 +181,3 @@ def test_empty_farm(run, tmp_path):
     (tmp_path / "state.json").write_text('{"builders": [], "jobs": []}')
     assert rows(run("--json")) == []
     assert "0 waiting jobs" in run().out
-
-
-def test_a_queue_and_one_job_name_the_same_head(run, tmp_path):
-    """In 2010 a job that is its own head is virtual, in both ways of asking."""
-    jobs = [
-        {"id": number, "name": f"j{number}", "processor": None, "virtualized": None,
-         "score": -number, "duration_s": 60, "status": "waiting"}
-        for number in (1, 2)
-    ]  # fmt: skip
-    (tmp_path / "state.json").write_text(json.dumps(STATE | {"jobs": jobs}))
-    words = ("--json", "--rules", "launchpad-2010")
-    everyone = rows(run(*words))
-    assert [row["head_platform"] for row in everyone] == [[None, True], [None, None]]
-    for row in everyone:
-        (alone,) = rows(run(*words, "--job", row["job"]))
-        assert alone["head_platform"] == row["head_platform"]
