@@ -12,12 +12,10 @@ from farm.core.errors import StateError
 from farm.core.jobs.failure_judgement import judge_failure
 from farm.core.model import Platform
 from farm.forecasts.dispatch.builder_pools import BuilderPools
-from farm.forecasts.dispatch.job_estimate import estimate_at
-from farm.forecasts.dispatch.launchpad_formula import estimate_queue
 from farm.forecasts.dispatch.rules import RULES
 from farm.forecasts.dispatch.state_file import parse_state
 from farm.upstream.launchpad import estimate_duration, score_other_build, score_package_build
-from tests.fixtures.estimates import by_the_formula, estimate_dispatch
+from tests.fixtures.estimates import estimate_dispatch
 
 from .conftest import refuse_unknown
 
@@ -131,17 +129,6 @@ def test_secondary_numbers(case, tmp_path):
     for key, said in asserted.items():
         value = found[key] if key in found else row[key]
         assert value == said["value"] or (said["op"] == "<=" and value <= said["value"]), key
-
-
-@pytest.mark.conformance("launchpad", "cases")
-def test_page_rules_on_every_case(case):
-    """The page's arithmetic off the table is the formula's, and nothing is below zero."""
-    view = view_of(case)
-    jobs, queue = estimate_queue(view, RULES["page"])
-    for place, job in enumerate(jobs):
-        found = estimate_at(jobs, queue, place)
-        assert found == by_the_formula(view, job, RULES["page"])[1]
-        assert found.plt_s >= 0
 
 
 @pytest.mark.conformance("launchpad", "score_cases")
