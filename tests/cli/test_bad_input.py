@@ -96,23 +96,6 @@ def test_a_bad_override(refused, write):
     refused("simulate", write(), "--set", "pools.linux.buidlers=3", says=("buidlers",))
 
 
-@pytest.mark.parametrize(
-    ("typed", "says"),
-    [
-        ("simulate farm.yaml --seed x", "error: --seed: found 'x'"),
-        ("simulate farm.yaml --policy nope", "error: --policy: unknown 'nope'"),
-        ("simulate farm.yaml --set seed=x --seed 1", "error: --set seed=x: seed: found 'x'"),
-        ("sweep farm.yaml --vary policy=fifo,sjf -n 0", "error: --replications: found 0"),
-        ("sweep farm.yaml --vary seed=1,2", "error: --vary: found seed"),
-        ("run farm.yaml --duration x", "error: --duration: found 'x'"),
-    ],
-)
-def test_errors_name_the_option_that_was_typed(refused, write, typed: str, says: str):
-    """Not the argument of a function, nor another option that it is short for."""
-    write()
-    assert refused(*typed.split(), says=()).startswith(says)
-
-
 def test_another_speed_is_refused_before_anything_starts(refused, write, tmp_path):
     """A stopped farm has its speed: the message names the option for it."""
     path, folder = write(), tmp_path / "night"
@@ -372,14 +355,25 @@ def test_mistakes_in_what_is_imported_or_compared(refused, farm, write, tmp_path
         ("submit", "found no jobs; allowed: a FILE"),
         ("cancel", "found no jobs"),
         ("job x --why --run .", "not a run: it has no meta.json"),
+        # the option that was typed, not an argument, a key, or another one that it is short for
+        ("simulate farm.yaml --seed x", "error: --seed: found 'x'"),
+        ("simulate farm.yaml --policy nope", "error: --policy: unknown 'nope'"),
+        ("simulate farm.yaml --set seed=x --seed 1", "error: --set seed=x: seed: found 'x'"),
+        ("sweep farm.yaml --vary policy=fifo,sjf -n 0", "error: --replications: found 0"),
+        ("sweep farm.yaml --vary seed=1,2", "error: --vary: found seed"),
+        ("run farm.yaml --duration x", "error: --duration: found 'x'"),
+        ("run farm.yaml --speed nan", "error: --speed: found nan; allowed: a number above 0"),
+        ("up farm.yaml --speed 0", "error: --speed: found 0; allowed: a number above 0"),
+        ("up farm.yaml --speed inf", "error: --speed: found inf; allowed: a number above 0"),
         ("status --interval -1", "--interval: found -1; allowed: 0.1 to 86400"),
         ("status --interval 1e9", "--interval: found 1e+09; allowed: 0.1 to 86400"),
         ("status --interval nan", "--interval: found nan; allowed: 0.1 to 86400"),
         ("set urgency=x --job a", "urgency: found 'x'"),
     ],
 )
-def test_misspelt_commands_and_options(refused, words, says):
+def test_misspelt_commands_and_options(refused, write, words, says):
     """Usage mistakes are told like all others: in one line, with a word on where to look."""
+    write()
     said = refused(*words.split(), says=(says,))
     assert said.startswith("error: ")
     assert said.isascii(), "no box is drawn around it"

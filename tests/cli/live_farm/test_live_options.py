@@ -69,12 +69,3 @@ def test_the_event_log_of_a_live_run_can_be_followed(
     path.write_text(SCENARIO)
     CliRunner().invoke(app, ["run", str(path), "--quiet", "--out", str(tmp_path / "out")])
     assert seen == ['{"at_s":1.5,"event":"drain-requested","pattern":"p-1"}\n']
-
-
-@pytest.mark.parametrize("speed", ["0", "-1", "nan", "inf"])
-@pytest.mark.parametrize("command", ["run", "up"])
-def test_a_speed_is_checked_as_an_option(farm, command: str, speed: str) -> None:
-    """The message has the option's name, not that of the key behind it."""
-    said = farm(command, "quickstart", "--speed", speed)
-    assert said.code == 2
-    assert f"--speed: found {float(speed):g}; allowed: a number above 0" in said.err
