@@ -155,29 +155,6 @@ def test_a_key_that_changes_nothing_is_reported() -> None:
     assert found.sweep.without_effect == ("pools.cloud.idle_timeout",)
 
 
-@pytest.mark.parametrize(
-    ("said", "told"),
-    [
-        (["--vary", "scheduling.polcy=fifo,sjf"], "did you mean policy?"),
-        (["--vary", "pools.gpu*.builders=1"], "matches nothing in the scenario; its pools: single"),
-        (["--vary", "scheduling.policy"], "allowed: KEY=V1,V2"),
-        (["--vary", "scheduling.policy=fifo", "--vary", "scheduling.policy=sjf"], "twice"),
-        (["--vary", "seed=1,2"], "vary: found seed; allowed: other keys"),
-        (["--vary", "scheduling=@missing.yaml"], "missing.yaml: no such file"),
-        (["--replications", "0"], "replications: found 0; allowed: 1 to 1,000,000"),
-        (["--baseline", "seed=1"], "baseline: found 'seed'"),
-        (["--metric", "waiting_time.maen"], "did you mean waiting_time.mean?"),
-        (["--relevant", "lots"], "--relevant: found 'lots'"),
-    ],
-)
-def test_bad_input_is_one_message(said: list[str], told: str) -> None:
-    """Nothing is played before everything is understood."""
-    with pytest.raises(InputError) as caught:
-        CliRunner().invoke(app, ["sweep", "mm1", *said], catch_exceptions=False)
-    assert told in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
 @pytest.mark.slow
 def test_a_killed_sweep_resumes_with_the_same_bytes(tmp_path: Path) -> None:
     """Finished runs are kept, a file being written is whole or absent, the rest is run again."""
