@@ -376,6 +376,11 @@ def test_mistakes_in_what_is_imported_or_compared(refused, farm, write, tmp_path
         ("run farm.yaml --speed nan", "error: --speed: found nan; allowed: a number above 0"),
         ("up farm.yaml --speed 0", "error: --speed: found 0; allowed: a number above 0"),
         ("up farm.yaml --speed inf", "error: --speed: found inf; allowed: a number above 0"),
+        (
+            "status",
+            "no farm is running here (.farm/farm.json does not exist): start one with farm up",
+        ),
+        ("pools --redis redis://127.0.0.1:1/0", "cannot be reached, or it is still starting"),
         ("status --interval -1", "--interval: found -1; allowed: 0.1 to 86400"),
         ("status --interval 1e9", "--interval: found 1e+09; allowed: 0.1 to 86400"),
         ("status --interval nan", "--interval: found nan; allowed: 0.1 to 86400"),

@@ -98,16 +98,6 @@ def test_a_pool_that_cannot_be_provisioned_is_refused_before_anything_starts(
     assert (code, said in heard) == (2, True), heard
 
 
-def test_no_farm_and_no_server(says):
-    """Neither a state file nor a server at the given URL."""
-    code, heard = says("status")
-    assert code == 2
-    assert "start one with farm up SCENARIO" in heard
-    code, heard = says("submit", "--service-time", "1s", "--redis", _nowhere())
-    assert code == 2
-    assert "cannot be reached, or it is still starting" in heard
-
-
 def _nowhere() -> str:
     return f"redis://127.0.0.1:{own_port()}/0"
 
