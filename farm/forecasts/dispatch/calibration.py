@@ -49,7 +49,7 @@ STEP, TOGETHER = 0.05, 0.15
 #: how far a level may move
 FARTHEST = 1.0
 #: the least spread: seconds by which even a sure forecast may err
-LEAST_SPREAD = 5.0
+LEAST_SPREAD = 2.0
 #: of the middle four fifths of a normal distribution, in standard deviations
 WIDTH = 2.563
 #: the error that all rollouts have in common, as a share of the wait
@@ -115,17 +115,7 @@ class PlatformMemory(msgspec.Struct):
         since = min(asked_at for asked_at, *_ in self.errors)
         known = np.array([error for _, error, _ in self.errors])
         bounds = np.array([given.error(at) for given in going if given.at >= since])
-        return _quantiles(known, bounds, self._as_of_waits(np.array(LEVELS) + self.shifts))
-
-    def _as_of_waits(self, levels: Floats) -> Floats:
-        """Return the levels among all errors that are these among one error of each wait.
-
-        Of n errors the i-th is the quantile i/(n + 1); but of jobs that wait together only one
-        counts (conformal prediction of two layers: Dunn, Wasserman and Ramdas, JASA 118, 2023).
-        """
-        count, waits = len(self.errors), max(2, min(self.spans, len(self.errors)))
-        wider = (waits + 1) / (waits - 1) * (count - 1) / (count + 1)
-        return 0.5 + (levels - 0.5) * wider
+        return _quantiles(known, bounds, np.array(LEVELS) + self.shifts)
 
 
 class Calibration:

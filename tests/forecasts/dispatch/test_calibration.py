@@ -70,22 +70,6 @@ def test_there_is_no_interval_before_enough_is_known() -> None:
     assert tell(together, "one more", 200.0) == ()
 
 
-def test_errors_in_common_count_as_few() -> None:
-    """The first intervals, from four to seven waits, each of five jobs that have one error."""
-    rng, found = random.Random(5), []
-    for _ in range(200):
-        calibration = Calibration()
-        for wait in range(8):
-            at, error = wait * 200.0, rng.gauss(0, 30)
-            for number in range(5):
-                told = tell(calibration, f"{wait} {number}", at)
-                if number == 0 and wait >= 4:
-                    found.append((error, told))
-            for number in range(5):
-                calibration.dispatched(f"{wait} {number}", at + 100 + error)
-    assert 0.75 < held(found) < 0.85
-
-
 def test_a_wait_far_beyond_all_known_ones_has_no_interval() -> None:
     """A queue that grows for hours: what is known of short waits says nothing of long ones."""
     for times, tells in ((1.4, True), (1.6, False)):
