@@ -46,6 +46,10 @@ ALIKE = 0.2
 KEPT = 200
 #: of Newton's method
 MOST_STEPS = 20
+#: a line errs as that of such a part of its history does: jobs of one period are alike
+PART = 0.25
+#: of the logarithm of an error that jobs have in common, the largest deviation
+MOST_COMMON = 1.0
 #: of a history, as it is dumped
 PARTS = ("ratios", "work", "began", "ended")
 
@@ -59,6 +63,15 @@ class Line(NamedTuple):
     scale: float
     exponent: float
     factors: Floats
+    #: the logarithm of the estimate around which it turns if the exponent is another one, and the
+    #: standard error of that
+    middle: float = 0.0
+    error: float = 0.0
+
+    def common(self, estimate: float) -> float:
+        """Return the deviation of the logarithm of the error that its exponent makes."""
+        away = math.log(min(max(estimate, SMALLEST), LONGEST)) - self.middle
+        return round(min(max(self.error * away, -MOST_COMMON), MOST_COMMON), 2)
 
     def time_of(self, estimate: float) -> float:
         """Return the expected run time (s at speed 1)."""
@@ -183,9 +196,23 @@ class _History:
         """Return the line through these points, or through others, and the factors of these."""
         its_x, its_took = by or (x, took)
         exponent = _slope(its_x, its_took)
-        scale = float(its_took.sum() / np.exp(exponent * its_x).sum())
+        weights = np.exp(exponent * its_x)
+        scale = float(its_took.sum() / weights.sum())
         factors = took / (scale * np.exp(exponent * x))
-        return Line(scale, exponent, factors if by else factors / factors.mean())
+        if not by:
+            factors /= factors.mean()
+        weights /= weights.sum()
+        middle = float(weights @ its_x)
+        among = float(weights @ (its_x - middle) ** 2)
+        # by their logarithms as well: of a heavy tail the longest have not been seen
+        mean, logarithms = float(factors.mean()), np.log(factors)
+        away = logarithms - logarithms.mean()
+        around = max(
+            float(factors @ factors) / len(x) / mean**2 - 1.0,
+            math.expm1(float(away @ away) / len(x)),
+        )
+        error = math.sqrt(around / (PART * len(x) * among)) if among > 1e-12 else 0.0
+        return Line(scale, exponent, factors, middle, error)
 
 
 def _slope(x: Floats, took: Floats) -> float:
@@ -225,7 +252,8 @@ class Spread(NamedTuple):
     estimate: float
     #: the estimate is made of past runs
     of_runs: bool
-    #: standard deviation of the logarithm of the error that all jobs of the sort have in common
+    #: standard deviation of the logarithm of the error that all jobs of the sort have in common;
+    #: with a sign, where it is the smaller for some the larger it is for others
     common: float = 0.0
 
 
@@ -339,7 +367,8 @@ class RuntimeDistribution(RuntimeEstimator):
                 return None
         line = (lines and lines.get(id(history))) or history.line(of_runs=of_runs)
         time = line.time_of(estimate)
-        found = Spread(time, line.factors, history, name, estimate, of_runs)
+        common = line.common(estimate)
+        found = Spread(time, line.factors, history, name, estimate, of_runs, common)
         return found if is_time(time) else None
 
     def _of_young(self, name: str, estimate: float, learned: YoungKinds | None) -> Spread | None:

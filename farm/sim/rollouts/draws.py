@@ -204,22 +204,24 @@ class ServiceTimes:
         self._uniforms = Uniforms(seed, "service time", [job.id for job in jobs])
         # all jobs of one history have the same factors; a certain one has the factor 1
         factors: dict[int | None, Floats] = {None: np.ones((count, 1))}
-        #: by young kind, the deviation of the error that its jobs have in common
-        common: dict[str | None, float] = {None: 0.0}
-        #: for jobs that are alike to the estimator: its estimate, their history, a young kind
-        known: dict[object, tuple[float, int | None, str | None]] = {}
+        #: errors that jobs have in common, and their deviations: a place for each
+        common: dict[tuple[str, float], int] = {("", 0.0): 0}
+        #: for jobs that are alike to the estimator: its estimate, their history, that place
+        known: dict[object, tuple[float, int | None, int]] = {}
         rows = []
         for job, alike in zip(jobs, map(run_times.learned.alike, jobs), strict=True):
             if (row := known.get(alike)) is None:
-                found, history, kind = run_times.spread(job), None, None
+                found, history, error = run_times.spread(job), None, 0
                 if found is not None:
                     history = id(found.history)
                     if found.common:
-                        common[kind := sort_of(job)] = found.common
+                        young = isinstance(found.history, YoungKinds)
+                        shared = sort_of(job) if young else f"line {found.name}"
+                        error = common.setdefault((shared, found.common), len(common))
                     if history not in factors:
                         factors[history] = run_times.factors_of(found.name, found)
                 time = run_times.learned.estimate(job) if found is None else found.time
-                row = known[alike] = time, history, kind
+                row = known[alike] = time, history, error
             rows.append(row)
         self._estimates = np.array([row[0] for row in rows], np.float64)
         self._factors = np.concatenate(list(factors.values()), axis=1)
@@ -228,12 +230,11 @@ class ServiceTimes:
         of_job = np.array([place[row[1]] for row in rows], np.int64)
         # by job: the index of its first factor, and how many it has
         self._begins, self._sizes = (sizes.cumsum() - sizes)[of_job], sizes[of_job]
-        column = {kind: n for n, kind in enumerate(common)}
-        self._kinds = np.array([column[row[2]] for row in rows], np.int64)
-        u = Uniforms(seed, "kind", [kind or "" for kind in common]).of(range(count))
+        self._kinds = np.array([row[2] for row in rows], np.int64)
+        u = Uniforms(seed, "kind", [name for name, _ in common]).of(range(count))
         normal = NORMAL[(u * len(NORMAL)).astype(np.int64)]
-        #: by rollout and young kind; 1 for all others
-        self._errors = np.exp(normal * list(common.values()))
+        #: by rollout and error; 1 where there is none
+        self._errors = np.exp(normal * [deviation for _, deviation in common])
 
     def of(self, number: int, row: Floats | None = None) -> Floats:
         """Return those of a rollout, in the order of the jobs, in a row if one is given."""

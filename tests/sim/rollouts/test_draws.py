@@ -97,6 +97,34 @@ def test_rollouts_of_a_young_farm_differ_as_much_as_little_is_known() -> None:
     assert spreads.mean() / means.std() == pytest.approx(1.0, abs=0.3)
 
 
+@pytest.mark.parametrize(("error", "least", "most"), [(0.7, 1.0, 3.0), (0.0, 0.0, 0.0)])
+def test_how_far_declared_times_tell_jobs_apart_is_as_uncertain_as_it_is_known(
+    error: float, least: float, most: float
+) -> None:
+    """What is said to be long is by so much longer as a line errs that is drawn through few."""
+    slopes = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        learned = RuntimeDistribution(make_estimator("declared"))
+        took = 60.0 * np.exp(rng.standard_normal(80))
+        said = (took * np.exp(error * rng.standard_normal(80))).tolist()
+        for number in range(80):
+            job = Job(id=str(number), kind="k", service_time=1.0, declared_time=said[number])
+            learned.learn(job, ONE, float(took[number]), "succeeded")
+        waiting = [
+            Job(id=f"{length} {n}", kind="k", service_time=1.0, declared_time=length)
+            for length in (20.0, 200.0)
+            for n in range(400)
+        ]
+        service = ServiceTimes(RunTimes(learned, [], 0.0, seed, 40), waiting, seed, 40)
+        short, long = np.array([service.of(n) for n in range(40)]).reshape(40, 2, 400).sum(2).T
+        slopes.append((np.log(long / short).mean(), np.log(long / short).std()))
+    means, spreads = np.array(slopes).T
+    assert least * means.std() - 1e-9 <= spreads.mean() <= most * means.std() + 1e-9
+    if not error:
+        assert means == pytest.approx(np.log(10.0))
+
+
 @given(st.lists(st.tuples(st.floats(1e-3, 1e3), st.floats(0.01, 1.0)), min_size=1, max_size=30))
 def test_equally_likely_values_have_the_mean_of_weighted_ones(row: list) -> None:
     """However skewed: a queue is as long as the sum of its jobs."""
