@@ -26,7 +26,7 @@ from farm.core.events import (
 )  # fmt: skip
 from farm.core.model import Builder, Job, Platform
 from farm.core.pools.spec import MAX_STARTS
-from farm.forecasts.dispatch.calibration import Calibration
+from farm.forecasts.dispatch.calibration import LEAST_SPREAD, Calibration
 from farm.forecasts.dispatch.recent_errors import Lately
 from farm.live.operating import client as client_module
 from farm.live.operating import control_plane, images
@@ -174,7 +174,8 @@ def test_the_next_scheduler_knows_how_right_estimates_were(lead: Lead):
     another = follower.control(calibrations={"declared": after})
     assert another._lately.of("rollout") == Lately(1, 1.0, 1.0)
     after.dispatched("b", 60.0)
-    assert after.platforms["amd64"].errors == [(0.0, 8.0, 44.0), (0.0, 11.0, 60.0)]
+    of_spread = [(0.0, error / LEAST_SPREAD, at) for error, at in ((40.0, 44.0), (55.0, 60.0))]
+    assert after.platforms["amd64"].errors == of_spread
 
 
 @pytest.mark.parametrize("keys_of_jobs", [[], ["user"]])
