@@ -222,5 +222,5 @@ def test_a_new_column_of_jobs_is_one_entry(copied: Path, tmp_path: Path) -> None
     """It is filled from the scheduler's records and from the compiled loop, written and read."""
     entry = 'score = Column(floats, "job.score", public=True)'
     kind = '    kind = Column(texts, "job.kind", public=True)'
-    add(copied / "farm/results/table/jobs.py", kind, entry)
+    add(copied / "farm/results/table/job_columns.py", kind, entry)
     played(COLUMN, copied, tmp_path)

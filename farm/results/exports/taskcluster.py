@@ -21,8 +21,8 @@ import numpy as np
 from farm.core.errors import InputError, not_among
 from farm.results.log.reader import Entry
 from farm.results.recorded_run import FinishedRun
-from farm.results.table.builders import Builders
-from farm.results.table.jobs import Jobs
+from farm.results.table.builder_columns import Builders
+from farm.results.table.job_columns import Jobs
 from farm.results.table.records import Recorder
 
 Event = list[Any]

@@ -13,7 +13,7 @@ import numpy as np
 
 from farm.core.errors import InputError
 from farm.core.model import Builder
-from farm.results.table.builders import BuilderLives, Builders
+from farm.results.table.builder_columns import BuilderLives, Builders
 from farm.results.table.columns import Flags, Floats, time_within
 from farm.results.table.job_table import JobTable
 

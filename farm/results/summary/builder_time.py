@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 
 from farm.core.fields import json_name
-from farm.results.table.builders import Builders
+from farm.results.table.builder_columns import Builders
 from farm.results.table.columns import Flags, Floats, Numbers
 from farm.results.table.runs import Runs
 

@@ -28,7 +28,7 @@ from farm.results.table.columns import (
     numbered,
     which,
 )
-from farm.results.table.jobs import Jobs
+from farm.results.table.job_columns import Jobs
 from farm.results.table.runs import Runs
 
 MOST_PARTS = 200

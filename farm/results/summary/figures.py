@@ -21,7 +21,7 @@ from farm.results.summary.builder_time import (
 )
 from farm.results.summary.costs import Bill, Costs, JobCounts, Parts, Place
 from farm.results.table.columns import Flags, Floats, Numbers, in_order_of_appearance, numbered
-from farm.results.table.jobs import Jobs, by_outcome, invocation_of
+from farm.results.table.job_columns import Jobs, by_outcome, invocation_of
 from farm.results.table.runs import Runs
 
 WorldName = Literal["simulated", "live"]

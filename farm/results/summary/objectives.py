@@ -21,7 +21,7 @@ from farm.core.model import Cause
 from farm.results.descriptive_statistics import quantile
 from farm.results.summary.builder_time import Window
 from farm.results.table.columns import Floats
-from farm.results.table.jobs import Jobs
+from farm.results.table.job_columns import Jobs
 from farm.results.table.records import RunRecords
 from farm.scenario import Pool
 from farm.units import format_roughly, parse_time

@@ -21,7 +21,7 @@ from farm.results.summary.costs import JobCounts, Part
 from farm.results.summary.figures import Counted, Figures, RunInfo, WorldName
 from farm.results.summary.tally import CountedInPieces, Tallied
 from farm.results.table.columns import known
-from farm.results.table.jobs import Jobs
+from farm.results.table.job_columns import Jobs
 from farm.results.table.records import RunRecords
 from farm.results.table.runs import Runs
 

@@ -19,9 +19,9 @@ from farm.results.descriptive_statistics import Spread, spread_of
 from farm.results.summary.builder_time import BuilderTimes, Window
 from farm.results.summary.costs import JobCounts, Parts, Place, places_of
 from farm.results.summary.figures import Counted, RunInfo, jain_index, parties_of
-from farm.results.table.builders import Attempts
+from farm.results.table.builder_columns import Attempts
 from farm.results.table.columns import Coded, Floats, Numbers, in_order_of_appearance, total, which
-from farm.results.table.jobs import OUTCOMES, Jobs, by_outcome
+from farm.results.table.job_columns import OUTCOMES, Jobs, by_outcome
 from farm.results.table.records import RunRecords
 from farm.results.table.runs import Runs
 

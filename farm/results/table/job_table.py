@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from farm.core.errors import InputError, not_among
 from farm.core.fields import json_name
 from farm.results.table.columns import Coded, Floats, Rows
-from farm.results.table.jobs import MARKED, PUBLIC, Jobs, Known
+from farm.results.table.job_columns import MARKED, PUBLIC, Jobs, Known
 from farm.results.table.records import RunRecords
 
 Array = NDArray[Any]

@@ -17,8 +17,8 @@ import numpy as np
 
 from farm.core.errors import InputError, file_access
 from farm.csv_cells import as_given, harmless, plain_columns
+from farm.results.table.job_columns import OUTCOMES
 from farm.results.table.job_table import AT_ONCE, COLUMNS, TYPES, Array, JobTable, joined
-from farm.results.table.jobs import OUTCOMES
 from farm.whole_files import ending
 
 #: characters that are read at once

@@ -25,9 +25,9 @@ from farm.core.events import (
 )
 from farm.core.model import Cause, Job
 from farm.records.attempt import Happened
-from farm.results.table.builders import Attempts, BuilderLives, Builders, VoidAttempt
+from farm.results.table.builder_columns import Attempts, BuilderLives, Builders, VoidAttempt
 from farm.results.table.columns import Coded, Numbers, coded, integers, total
-from farm.results.table.jobs import OUTCOMES, Jobs, Known
+from farm.results.table.job_columns import OUTCOMES, Jobs, Known
 
 
 class RunRecords(msgspec.Struct, kw_only=True, eq=False, dict=True):

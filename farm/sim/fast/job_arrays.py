@@ -16,7 +16,7 @@ from farm.core.rules import Estimator
 from farm.forecasts.runtime.oracle import Oracle
 from farm.records.coded import Coded as Repeating
 from farm.results.table.columns import Coded, Column, Floats, Numbers, coded, numbered
-from farm.results.table.jobs import attributed
+from farm.results.table.job_columns import attributed
 from farm.sim.fast.kernel import layout
 from farm.sim.fast.kernel.heaps import Array
 from farm.workload.columns import Block

@@ -13,9 +13,9 @@ from farm.core.commands import EndJob
 from farm.core.jobs.requeueing import why_given_up
 from farm.core.model import Builder, Cause, Outcome
 from farm.emulation.builder import AS_PLANNED, LIFETIME_OVER
-from farm.results.table.builders import ENDS, Attempts, Builders
+from farm.results.table.builder_columns import ENDS, Attempts, Builders
 from farm.results.table.columns import Coded, in_order_of_appearance
-from farm.results.table.jobs import CAUSES, OUTCOMES, Jobs
+from farm.results.table.job_columns import CAUSES, OUTCOMES, Jobs
 from farm.results.table.records import RunRecords, lost
 from farm.sim.fast.job_arrays import Load, taken
 from farm.sim.fast.kernel import layout

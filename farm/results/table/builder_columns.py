@@ -22,7 +22,7 @@ from farm.results.table.columns import (
     one_of,
     which,
 )
-from farm.results.table.jobs import Jobs
+from farm.results.table.job_columns import Jobs
 
 BuilderEnd = Literal["retired", "lost"]
 ENDS: Sequence[BuilderEnd] = get_args(BuilderEnd)
