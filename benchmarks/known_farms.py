@@ -16,11 +16,14 @@ import os
 import random
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.own_farm import farm
+from benchmarks import own_farm
 
+#: a twin that is not believable is no error
+farm = partial(own_farm.farm, allowed=(0, 1))
 KINDS = ("fixed", "fixed", "ephemeral", "taskcluster", "keda", "buildkite", "target-wait")
 ORDERS = ("fifo", "priority", "sjf", "share")
 FORMATS = ("github", "gitlab", "buildkite", "slurm", "taskcluster", "jenkins")

@@ -5,18 +5,21 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from farm.app.long_running.farm_place import FarmPlace, read_place
 
+#: real seconds that a command may take
+LONGEST = 3600.0
 
-def farm(*words: object) -> str:
-    """Return what a command prints; a twin that is not believable is no error."""
+
+def farm(*words: object, allowed: Collection[int] = (0,)) -> str:
+    """Return what a command prints that ends with one of the allowed exit codes."""
     command = [sys.executable, "-m", "farm", *map(str, words)]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    if ended.returncode not in (0, 1):
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST, check=False)
+    if ended.returncode not in allowed:
         raise SystemExit(f"{' '.join(command)}: {ended.stderr}")
     return ended.stdout
 

@@ -81,8 +81,8 @@ class PlayedBuilder(EmulatedBuilder):
                 lambda burnt: self._burned(command, burnt),
                 cores=self._cores,
             )
-            if isinstance(self._sharing, Sharing):  # it weighs on its neighbours
-                self._sharing.start(command, ENDLESS * self._pace)
+            if isinstance(self._ends, Sharing):  # it weighs on its neighbours
+                self._ends.start(command, ENDLESS * self._pace)
                 self._report_load()
 
     def _burned(self, command: StartJob, burnt: Burnt) -> None:
@@ -96,7 +96,7 @@ class PlayedBuilder(EmulatedBuilder):
                 self._metrics.burnt(job.mode, burnt.real * threads, work, burnt.cpu)
                 self._journal.burnt(job.id, command.attempt, self.id, work, burnt.cpu)
             failed = burnt.error is not None or job.fails
-            self._sharing.stop(job.id)
+            self._ends.stop(job.id)
             self._end(command, "failed" if failed else "succeeded", burnt.error or "")
 
     def _end(self, command: StartJob, outcome: Outcome, reason: str = "") -> None:

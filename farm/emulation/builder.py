@@ -79,11 +79,11 @@ class EmulatedBuilder:
         #: an attempt takes its service time, and nothing follows upon its end
         self.simple = spec.law is None and not spec.builder.cleans and not spec.pickup_time
         #: when the attempts end
-        self._sharing: Sharing | Alone
+        self._ends: Sharing | Alone
         if spec.law is None:
-            self._sharing = Alone(self.speed, agenda, self.place, self._done)
+            self._ends = Alone(self.speed, agenda, self.place, self._done)
         else:
-            self._sharing = Sharing(spec.law, self.speed, agenda, self.place, self._done)
+            self._ends = Sharing(spec.law, self.speed, agenda, self.place, self._done)
         self._agenda = agenda
         self._report = report
         #: it reports its load, by these limits
@@ -159,22 +159,21 @@ class EmulatedBuilder:
     def resolve(self, command: StartJob, outcome: Outcome, reason: str = "") -> bool:
         """End an attempt at this instant; return False if it has ended already."""
         if known := self.attempts.get(command.job.id) is command:
-            self._sharing.stop(command.job.id)
+            self._ends.stop(command.job.id)
             self._end(command, outcome, reason)
         return known
 
     def work_on(self, command: StartJob) -> None:
         """Let an attempt's service time pass."""
-        self._sharing.start(command, command.job.service_time)
-        if self._limits is not None:
-            self._report_load()
+        self._ends.start(command, command.job.service_time)
+        self._report_load()
 
     def fraction_done(self, job: str) -> float | None:
         """Return which part of an attempt's work is done now, 0 to 1; None: that is not known."""
         start = self.attempts.get(job)
-        if start is None or job not in self._sharing:
+        if start is None or job not in self._ends:
             return None
-        return part_done(self._sharing.remaining(job), start.job.service_time)
+        return part_done(self._ends.remaining(job), start.job.service_time)
 
     def _done(self, job: str) -> None:
         """An attempt's work is done."""
@@ -207,8 +206,8 @@ class EmulatedBuilder:
 
     def _report_load(self) -> None:
         """Report how loaded the builder is after a change, if it has limits."""
-        if self._limits is not None and isinstance(self._sharing, Sharing):
-            load, at = self._sharing.slowdown, self._agenda.now
+        if self._limits is not None and isinstance(self._ends, Sharing):
+            load, at = self._ends.slowdown, self._agenda.now
             self._overloaded = self._limits.overloaded(load, was=self._overloaded)
             self._report(LoadReported(at, self.id, load, self._overloaded))
 
@@ -256,7 +255,7 @@ class EmulatedBuilder:
         """Drop everything without a word; nothing happens here any more."""
         self.gone = True
         self.attempts.clear()
-        self._sharing.revoke()
+        self._ends.revoke()
 
     def resume(
         self,
@@ -273,7 +272,7 @@ class EmulatedBuilder:
         for command, finish_at in running:
             self.attempts[command.job.id] = command
             work = (finish_at - self._agenda.now) * self.speed
-            self._sharing.start(command, work, finish_at)
+            self._ends.start(command, work, finish_at)
             self._report_load()
         if self._loop is not None:
             self._loop.start(set(cleaning))

@@ -204,8 +204,9 @@ def what_if(
         found = _judged(twin, MEAN, [one.of(place) for one in waits])
         shown.append(JobForecast(jobs[place], platform_of[jobs[place]], *found))
     errors = None if twin is None else twin.model_dump(exclude_none=True)
-    lately = any(_fork_of(image, before, one).later for one in scenarios if arrivals is None)
-    arriving: Literal["none", "workload", "lately"] = "lately" if lately else "none"
+    arriving: Literal["none", "workload", "lately"] = "workload" if arrivals else "none"
+    if arrivals is None and any(_fork_of(image, before, one).later for one in scenarios):
+        arriving = "lately"
     means = [one.waits.mean(axis=1) for one in futures]
     with np.errstate(invalid="ignore"):
         change = _range(means[1] - means[0]) if changes else None
@@ -213,7 +214,7 @@ def what_if(
         futures[0].at,
         count,
         tuple(changes),
-        "workload" if arrivals else arriving,
+        arriving,
         tuple(platforms),
         tuple(shown),
         errors,

@@ -157,12 +157,12 @@ def jobs_of(
     name = made_up("stdin") if piped else source.name.split(".")[0]
     if trace_format is None and (piped or source.suffix.lower() in LINES):
         lines, where = (standard_input(), "stdin") if piped else (lines_of(source), str(source))
-        may_be_empty = piped
+        are_enough = piped  # from a pipe none may come
         # as they come: none is read after the last
         for job in islice(parse_lines(lines, where, name, forced or default), jobs):
-            may_be_empty = True
+            are_enough = True
             yield job
-        if not may_be_empty:
+        if not are_enough:
             raise TraceError(f"{source}: found no jobs; allowed: at least one line with a job")
         return
     guessed = tuple(ending for known in FORMATS.values() for ending in known.endings)

@@ -289,7 +289,8 @@ class Auditor:
     def _retire(self, command: RetireBuilder) -> None:
         builder = self.builders.get(command.builder)
         if builder is None or builder.slots:
-            state = "gone" if builder is None else f"busy with {[*builder.slots.values()]}"
+            held = [] if builder is None else [one.job.id for one in builder.slots.values()]
+            state = "gone" if builder is None else f"busy with {held}"
             self._fail(f"builder {command.builder!r} told to go, though it is {state}")
         builder.leaving = True
 

@@ -141,10 +141,10 @@ def _interval(one: Choice) -> str:
     ends = max(0.0, one.low), one.high
     if one.of.unit == "s":
         _, length = spoken_unit(one.wait)
-        text = [spoken_in(end, length) for end in ends]
+        texts = [spoken_in(end, length) for end in ends]
     else:
-        text = [readable(end, one.of.unit) for end in ends]
-    return f" (95 %: {text[0]} to {text[1]})"
+        texts = [readable(end, one.of.unit) for end in ends]
+    return f" (95 %: {texts[0]} to {texts[1]})"
 
 
 def _alike(one: Choice, base: Choice) -> str:
@@ -248,12 +248,12 @@ def _moved(pair: PairComparison) -> str:
     clear = [one for one in clear if one.of == clear[0].of]
     ends = [min(clear, key=lambda one: one.difference or 0.0)] if clear else []
     ends += [max(clear, key=lambda one: one.difference or 0.0)] if len(clear) > 1 else []
-    text = [
+    texts = [
         f"{one.name} {'wait less' if one.verdict == 'better' else 'wait longer'} "
         f"({spoken_span(one.other or 0.0)} instead of {spoken_span(one.base or 0.0)})"
         for one in ends
     ]
-    return f"with {pair.other} jobs of {' and those of '.join(text)}" if text else ""
+    return f"with {pair.other} jobs of {' and those of '.join(texts)}" if texts else ""
 
 
 def choices_of_comparison(comparison: Comparison) -> Iterator[Choice]:

@@ -189,13 +189,13 @@ def test_the_status_says_whether_there_are_invocations(
     assert operator.status().fair_share is bool(keys_of_jobs)
 
 
-def test_a_question_that_is_refused_is_an_error(operator: FarmClient, lead: Lead):
+def test_a_question_that_is_refused_is_an_error(operator: FarmClient, lead: Lead, monkeypatch):
     """The reason comes in the place of an answer, and is the message."""
 
     def refuse(question: Ask) -> None:
         lead().world.notices.reply(BUSY, question.reply_to)
 
-    operator.send = refuse  # type: ignore[method-assign]
+    monkeypatch.setattr(operator, "send", refuse)
     with pytest.raises(ServerError, match="too many questions wait"):
         operator.ask("job", "a")
 
@@ -215,7 +215,7 @@ def test_an_operator_who_has_changed_something_gets_no_older_image(
         control.turn()
         leader.commit()
 
-    operator.send = deliver  # type: ignore[method-assign]
+    monkeypatch.setattr(operator, "send", deliver)
     before = operator.image().snapshot.at
     assert operator.image().snapshot.at == before
     for changed in (DrainRequested(2.0, "*"), UndrainRequested(3.0, "*")):

@@ -120,9 +120,9 @@ def test_a_burning_heavy_job_slows_its_timed_neighbours():
     """As in the simulation, where all modes follow the law."""
     stage = Stage(law=ContentionLaw(SlowdownTable((1.0, 3.0))))
     stage.start(heavy=True)
-    assert stage.builder._sharing.slowdown == 3.0
+    assert stage.builder._ends.slowdown == 3.0
     stage.burner.ended[1](Burnt(None, 1.0))
-    assert stage.builder._sharing.slowdown == 1.0
+    assert stage.builder._ends.slowdown == 1.0
 
 
 def test_a_builder_without_a_burner_reports_it():
