@@ -62,6 +62,13 @@ class Block:
         found = self.columns.get(field)
         return Coded.same(DEFAULTS[field], len(self)) if found is None else found
 
+    def values(self, field: str) -> list[Any]:
+        """Return the value of each job; a default is that very object: the log leaves it out."""
+        values, default = self.column(field).tolist(), DEFAULTS[field]
+        if isinstance(default, float):
+            return [default if value == default else value for value in values]
+        return values
+
     def array(self, field: str) -> Array:
         """Return the numbers of a field that has a number for every job."""
         return _numbers(self.column(field))
@@ -82,11 +89,8 @@ class Block:
 
     def jobs(self) -> Iterator[Job]:
         """Make the jobs, one after the other."""
-        columns = self.columns
-        if "declared_time" not in columns:
-            columns = {**columns, "declared_time": columns["service_time"]}
-        fields = list(columns)
-        for row in zip(*(one.tolist() for one in columns.values()), strict=True):
+        fields = list(dict.fromkeys([*self.columns, "declared_time"]))
+        for row in zip(*map(self.values, fields), strict=True):
             yield Job(**dict(zip(fields, row, strict=True)))
 
 
@@ -134,14 +138,14 @@ def _joined_codes(parts: Sequence[Coded]) -> Coded:
 
 
 def _joined_names(parts: Sequence[Names]) -> Names:
-    every: list[Callable[[int], str]] = []
-    which = []
+    places: dict[Callable[[int], str], int] = {}
     for part in parts:
-        if not every or every[-1] is not part.functions[-1]:
-            begin = len(every)
-            every += part.functions
-        which.append(part.which.astype(np.int16) + begin)
+        for function in part.functions:
+            places.setdefault(function, len(places))
     numbers = np.concatenate([part.numbers for part in parts])
-    if len(every) == 1:
-        return Names.by(every[0], numbers)
-    return Names(every, np.concatenate(which), numbers)
+    if len(places) == 1:
+        return Names.by(parts[0].functions[0], numbers)
+    which = [
+        np.array([places[one] for one in part.functions], np.int16)[part.which] for part in parts
+    ]
+    return Names([*places], np.concatenate(which), numbers)

@@ -74,7 +74,7 @@ class JobColumns:
         if self.held is None:
             return [[] for _ in Job.__struct_fields__]
         some = self.held.taken(slice(begin, end))
-        return [some.column(field).tolist() for field in Job.__struct_fields__]
+        return [some.values(field) for field in Job.__struct_fields__]
 
     def __len__(self) -> int:
         return 0 if self.held is None else len(self.held)

@@ -123,9 +123,18 @@ def test_several_seeds_are_drawn_as_each_of_them(scenario_of: ScenarioOf) -> Non
     assert build_several(scenario_of({"arrivals": rare}), range(20)) is None
 
 
-def test_held_jobs_are_those_that_are_made(scenario_of: ScenarioOf) -> None:
+@pytest.mark.parametrize(
+    "sources",
+    [
+        SOURCES,
+        # the last block is of one source, those before it of both
+        [{"arrivals": {"every": every, "service_time": 1, "count": count, "name": name}}
+         for name, every, count in (("few", 20, 3), ("many", 1, 300))],
+    ],
+)  # fmt: skip
+def test_held_jobs_are_those_that_are_made(scenario_of: ScenarioOf, sources: Any) -> None:
     """Held or passed through, singly or by column, before or after the others."""
-    scenario = scenario_of(*SOURCES)
+    scenario = scenario_of(*sources)
     made = list(build_jobs(scenario))
     held = build_jobs(scenario)
     assert isinstance(held, JobColumns)
