@@ -19,7 +19,7 @@ from farm.core.errors import InputError
 from farm.core.model import Job
 from farm.results.comparison.answer import Choice
 from farm.results.report.comparison_figures import trade_off_chart
-from farm.results.report.series import JobsOverTime, busy_shares, highest, lanes
+from farm.results.report.over_time import JobsOverTime, busy_shares, highest, lanes
 from farm.results.table.job_table import table_of
 from farm.results.table.records import Recorder
 

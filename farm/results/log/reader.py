@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from functools import reduce
 from operator import or_
 from pathlib import Path
@@ -95,6 +96,23 @@ def read_log(path: Path | str) -> Generator[Entry, None, None]:
     path = Path(path)
     with file_access(path, "read the event log"):
         yield from entries_of(pieces_of(path), str(path))
+
+
+def only(
+    lines: Iterable[bytes], kinds: Collection[type[msgspec.Struct]]
+) -> Iterator[tuple[float, Any]]:
+    """Yield when and what, of kinds of events and commands that name no job; none that is stale.
+
+    No other line is decoded. Raises InputError, with the line number.
+    """
+    names = b"|".join(LINES[of].name.encode() for of in kinds)
+    wanted, reader = re.compile(b'"event":"(?:%b)"' % names).search, _LogReader("event log")
+    for number, raw in enumerate(lines, 1):
+        if wanted(raw):
+            line: Any = reader.decode(raw, number)
+            if not getattr(line, "ignored", False):
+                make = _EVENTS.get(type(line)) or _COMMANDS[type(line)]
+                yield line.at, make(line)
 
 
 def last_instant(path: Path) -> float:

@@ -11,7 +11,7 @@ from farm.core.errors import InputError, not_among
 from farm.results.figures.chart import COLOURS, HATCHES, Chart, colour, label, time_unit
 from farm.results.figures.time_axis import WallClock
 from farm.results.formatting import readable_percent, readable_span
-from farm.results.report.series import JobsOverTime, Lane, PoolsOverTime, busy_shares, lanes
+from farm.results.report.over_time import JobsOverTime, Lane, PoolsOverTime, busy_shares, lanes
 from farm.results.summary.summary import Summary
 from farm.results.table.columns import Floats, known
 from farm.results.table.job_table import JobTable

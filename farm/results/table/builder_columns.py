@@ -9,6 +9,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from farm.core.commands import RequestBuilder
+from farm.core.events import BuilderJoined, BuilderLost, BuilderRetired
 from farm.core.model import Builder
 from farm.results.table.columns import (
     Coded,
@@ -26,6 +28,8 @@ from farm.results.table.job_columns import Jobs
 
 BuilderEnd = Literal["retired", "lost"]
 ENDS: Sequence[BuilderEnd] = get_args(BuilderEnd)
+LifeStep = RequestBuilder | BuilderJoined | BuilderRetired | BuilderLost
+"""The event or command that begins a builder's life, goes on with it, or ends it."""
 
 
 class BuilderSpan(msgspec.Struct):
@@ -119,26 +123,27 @@ def _over_at(jobs: Jobs, dispatched: Flags) -> Floats:
 class BuilderLives:
     """Collects the lives of builders from what happens to them."""
 
+    MADE_OF = get_args(LifeStep)
+
     def __init__(self) -> None:
         self.spans: list[BuilderSpan] = []
         self._living: dict[str, BuilderSpan] = {}
 
-    def requested(self, builder: Builder, at: float) -> None:
-        """Begin a life."""
-        self._begun(builder).requested_at = at
-
-    def joined(self, builder: Builder, at: float) -> None:
-        """Note that a builder joined, with what it says of itself."""
-        span = self._living.get(builder.id) or self._begun(builder)
-        span.slots, span.speed = builder.slots, builder.speed
-        if span.joined_at is None:
-            span.joined_at = at
-
-    def gone(self, builder: str, at: float, end: BuilderEnd) -> None:
-        """End a life."""
-        span = self._living.pop(builder, None)
-        if span is not None:
-            span.gone_at, span.end = at, end
+    def take(self, one: LifeStep, at: float) -> None:
+        """Take in what happens at an instant."""
+        match one:
+            case RequestBuilder():
+                self._begun(one.builder).requested_at = at
+            case BuilderJoined(builder=builder):
+                span = self._living.get(builder.id) or self._begun(builder)
+                span.slots, span.speed = builder.slots, builder.speed
+                if span.joined_at is None:
+                    span.joined_at = at
+            case BuilderRetired() | BuilderLost():
+                if one.builder in self._living:
+                    span = self._living.pop(one.builder)
+                    span.gone_at = at
+                    span.end = "retired" if isinstance(one, BuilderRetired) else "lost"
 
     def _begun(self, builder: Builder) -> BuilderSpan:
         span = BuilderSpan(builder.id, builder.pool, builder.slots, speed=builder.speed)

@@ -126,17 +126,21 @@ class Recorder:
         self.ends: list[EndJob] = []
         #: the jobs that have not ended, and when they were submitted
         self._open: dict[str, tuple[Job, float]] = {}
-        self._lives = lives = BuilderLives()
+        self._lives = BuilderLives()
         self._void: list[VoidAttempt] = []
         self._estimates = estimates = dict[str, float | None]()
         self._events = 0
         self._last: Event | None = None
         self._dispatched: dict[str, float] = {}
+
+        def live(event: BuilderJoined | BuilderRetired | BuilderLost) -> None:
+            self._lives.take(event, event.at)
+
         self._take: dict[type[Event], Callable[[Any], object]] = {
             JobsSubmitted: self._submitted,
-            BuilderJoined: lambda event: lives.joined(event.builder, event.at),
-            BuilderRetired: lambda event: lives.gone(event.builder, event.at, "retired"),
-            BuilderLost: lambda event: lives.gone(event.builder, event.at, "lost"),
+            BuilderJoined: live,
+            BuilderRetired: live,
+            BuilderLost: live,
             EstimateMade: lambda event: estimates.setdefault(event.job, event.dispatch_at),
         }
 
@@ -159,7 +163,7 @@ class Recorder:
                 began = self._dispatched.pop(job, event.at)
                 self._void.append(VoidAttempt(job, builder, began, event.at, command.reason))
             elif type(command) is RequestBuilder:
-                self._lives.requested(command.builder, event.at)
+                self._lives.take(command, event.at)
 
     def records(self, running: Mapping[str, EndJob] = MappingProxyType({})) -> RunRecords:
         """Return the records so far; ``running``: by id the jobs that run, as if they had ended."""

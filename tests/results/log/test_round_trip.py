@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from farm.core.commands import IGNORED, EndJob, StartJob
 from farm.core.events import Event, JobFinished, JobsSubmitted
 from farm.results.log.lines import COMMANDS, EVENTS
-from farm.results.log.reader import read_log
+from farm.results.log.reader import only, read_log
 from farm.results.log.writer import EventLogWriter
+from farm.results.table.builder_columns import BuilderLives
 
 times = st.floats(0, 1e9, allow_nan=False)
 names = st.text(min_size=1, max_size=8)
@@ -102,6 +103,13 @@ def test_any_history_reads_back_exactly(history: list[Any], buffer_lines: int) -
             for event, found in history:
                 write(event, found)
         back = list(read_log(path))
+        some = list(only(path.read_bytes().splitlines(), BuilderLives.MADE_OF))
     assert [entry.event for entry in back] == [event for event, _ in history]
     assert [list(entry.commands) for entry in back] == [list(found) for _, found in history]
     assert [entry.ignored for entry in back] == [found is IGNORED for _, found in history]
+    assert some == [
+        (event.at, one)
+        for event, found in history
+        for one in ([] if found is IGNORED else [event, *found])
+        if isinstance(one, BuilderLives.MADE_OF)
+    ]

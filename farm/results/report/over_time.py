@@ -8,11 +8,10 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
 
-from farm.core.errors import InputError
-from farm.core.model import Builder
+from farm.core.events import PoolPlanned
+from farm.results.log.reader import only
 from farm.results.table.builder_columns import BuilderLives, Builders
 from farm.results.table.columns import Flags, Floats, time_within
 from farm.results.table.job_table import JobTable
@@ -65,43 +64,18 @@ def highest(starts: Floats, ends: Floats, grid: Floats) -> Floats:
     return np.array(tops, dtype=np.float64)
 
 
-class _Line(msgspec.Struct):
-    """A line of an event log on a builder, or on a plan for a pool."""
-
-    event: str
-    at: float = msgspec.field(name="at_s")
-    pool: str = ""
-    builder: str = ""
-    slots: int = 1
-    desired: int = 0
-    ignored: bool = False
-
-
 class PoolsOverTime:
     """The builders' lives and the pools' plans, from an event log."""
 
     def __init__(self, lines: Iterable[bytes]) -> None:
-        lives, decode = BuilderLives(), msgspec.json.Decoder(_Line).decode
+        lives = BuilderLives()
         self._plans: dict[str, list[tuple[float, int]]] = {}
-        for number, line in enumerate(lines, 1):
-            if b'"builder-' in line or b'"pool-planned"' in line:
-                try:
-                    self._take(decode(line), lives)
-                except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-                    raise InputError(f"event log, line {number}: garbled: {error}") from None
+        for at, one in only(lines, (*BuilderLives.MADE_OF, PoolPlanned)):
+            if isinstance(one, PoolPlanned):
+                self._plans.setdefault(one.pool, []).append((at, one.desired))
+            else:
+                lives.take(one, at)
         self._builders = Builders.of(lives.spans)
-
-    def _take(self, line: _Line, lives: BuilderLives) -> None:
-        builder = Builder(id=line.builder, pool=line.pool, index=0, slots=line.slots)
-        match line.event:
-            case "pool-planned":
-                self._plans.setdefault(line.pool, []).append((line.at, line.desired))
-            case "builder-requested":
-                lives.requested(builder, line.at)
-            case "builder-joined" if not line.ignored:
-                lives.joined(builder, line.at)
-            case "builder-retired" | "builder-lost" if not line.ignored:
-                lives.gone(builder.id, line.at, "lost")
 
     @property
     def names(self) -> list[str]:
