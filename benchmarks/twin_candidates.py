@@ -16,7 +16,7 @@ import numpy as np
 
 from farm.core.model import Job, Platform
 from farm.scenario import parse_scenario
-from farm.sim.one_load import OneLoad
+from farm.sim.engines import OneLoad
 from farm.testing import small_scenario
 from provisioner.from_scenario import algorithms_of
 

@@ -17,7 +17,7 @@ from farm.scenario import load_scenario
 from farm.scenario.file.document import parse_document
 from farm.scenario.provisioning.times_of_week import format_time_of_week
 from farm.scenario.workload import TraceOptions
-from farm.sim.one_load import OneLoad
+from farm.sim.engines import OneLoad
 from farm.twin.candidates import Candidate
 from farm.twin.orders import Places
 from farm.twin.pools import Load, Shape

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import chain, islice
 from typing import Literal, NamedTuple, get_args
 
-from farm.assembly import pool_specs
+import numpy as np
+
+from farm.assembly import make_scheduler, pool_specs
 from farm.core.errors import InputError, not_among
 from farm.core.model import Job
-from farm.core.policies import takes_columns
+from farm.core.policies import KeyFunction, takes_columns
 from farm.core.pools.algorithm import AnyAlgorithm
+from farm.core.rules import Estimator
 from farm.core.scheduler import Scheduler
 from farm.results.summary.tally import Tallied, Tally
+from farm.results.table.columns import Floats
 from farm.results.table.records import Recorder, RunRecords
 from farm.results.table.runs import Runs
 from farm.scenario import Scenario
-from farm.sim.fast.coverage import Jobs, why_not, why_not_these, why_whole
+from farm.sim.fast.coverage import Properties, why_not, why_not_these, why_whole
 from farm.sim.fast.event_log import AT_ONCE, log_of
-from farm.sim.fast.job_arrays import load_of, loads_of
+from farm.sim.fast.job_arrays import Jobs, Load, load_of, loads_of
 from farm.sim.fast.play import Played, Setting, Watch
 from farm.sim.fast.play import play as play_columns
 from farm.sim.fast.run_records import records
@@ -42,6 +47,12 @@ class CompiledRun:
 
     def __init__(self, played: Played) -> None:
         self._played = played
+
+    def waits(self) -> Floats:
+        """Return start - arrival of each job (s), by arrival; nan: it never started."""
+        columns = self._played.farm.jobs
+        waits: Floats = columns["dispatched_at"] - columns["submitted_at"]
+        return np.where(columns["ended"] != 0, waits, np.nan)
 
     def records(self) -> RunRecords:
         """Return what a recorder would have recorded; the run's arrays are let go, so only once."""
@@ -82,8 +93,11 @@ def play(
 ) -> RunRecords:
     """Play a load and return the records of the run; arguments and errors as for ``chosen``."""
     run = chosen(scenario, scheduler, load, algorithms, engine=engine)
-    if not isinstance(run, Simulation):
-        return run.records()
+    return recorded(run) if isinstance(run, Simulation) else run.records()
+
+
+def recorded(run: Simulation) -> RunRecords:
+    """Play a simulation and return its records."""
     recorder = Recorder()
     run.play([recorder])
     return recorder.records()
@@ -162,12 +176,52 @@ def play_seeds(
     drawn = any(pool.fails_to_boot or pool.lifetime for pool in specs)
     if drawn or not takes_columns(rules.policy):
         return None
-    if why_not(rules, scheduler.estimator, specs, algorithms) or why_not_these(rules, jobs, specs):
+    if why_not(rules, scheduler.estimator, specs, algorithms):
+        return None
+    if why_not_these(rules, Properties.of(jobs), specs):
         return None
     with no_garbage_collection():
         loads = loads_of(rules.policy, scheduler.estimator, jobs, load.ends)
         setting = Setting(specs, rules, algorithms, scenario.ends_at)
         return play_together(*loads, setting, seeds)
+
+
+class OneLoad:
+    """Jobs by arrival that are played on many farms; as columns they are made once."""
+
+    def __init__(self, jobs: Jobs) -> None:
+        self.jobs = jobs
+        self._columns: dict[tuple[KeyFunction, type[Estimator]], Load] = {}
+
+    @cached_property
+    def properties(self) -> Properties:
+        """What the compiled loop asks of jobs."""
+        return Properties.of(self.jobs)
+
+    def columns(self, scheduler: Scheduler) -> Load:
+        """Return the load in the order of a scheduler whose estimates are of the jobs alone."""
+        policy, estimator = scheduler.rules.policy, scheduler.estimator
+        if (key := (policy, type(estimator))) not in self._columns:
+            self._columns[key] = load_of(policy, estimator, self.jobs)
+        return self._columns[key].copy()
+
+    def waits(self, scenario: Scenario, algorithms: Algorithms) -> Floats:
+        """Return start - arrival of each job (s), by arrival; nan: it never started.
+
+        The scenario's own workload is not played. The jobs have ids of their own. Raises
+        InputError for what cannot be played.
+        """
+        run = chosen(scenario, make_scheduler(scenario), self, algorithms)
+        if isinstance(run, CompiledRun):
+            return run.waits()
+        jobs = (recorded(run) if isinstance(run, Simulation) else run.records()).jobs
+        waits = np.full(len(self.jobs), np.nan)
+        places = {job.id: place for place, job in enumerate(self.jobs)}
+        waits[[places[name] for name in jobs.job_id]] = jobs.waiting_time
+        return waits
+
+    def __iter__(self) -> Iterator[Job]:
+        return iter(self.jobs)
 
 
 class _Try(NamedTuple):
@@ -210,10 +264,13 @@ def _try_compiled(
         return _Try(left, found)
     if not whole:
         return _Try(left, why=f"more than {most:,} jobs")
-    if why := why_not_these(rules, jobs, specs):
+    known = load.properties if isinstance(load, OneLoad) else Properties.of(jobs)
+    if why := why_not_these(rules, known, specs):
         return _Try(left, why=why)
-
-    columns = load_of(rules.policy, scheduler.estimator, jobs)
+    if isinstance(load, OneLoad):
+        columns = load.columns(scheduler)
+    else:
+        columns = load_of(rules.policy, scheduler.estimator, jobs)
     ends_at = scenario.ends_at
     played = play_columns(
         columns, specs, rules, algorithms, ends_at=ends_at, noted=noted, watch=watch
@@ -226,6 +283,8 @@ def _held(load: Iterable[Job], most: int | None) -> tuple[Jobs, Iterable[Job], b
     if isinstance(load, JobColumns):
         whole = load.hold(most)
         return load, load, whole
+    if isinstance(load, OneLoad):
+        return load.jobs, load, most is None or len(load.jobs) < most
     jobs = iter(load)
     held = list(islice(jobs, most))
     return held, chain(held, jobs), most is None or len(held) < most

@@ -17,7 +17,7 @@ from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.forecasts.runtime.oracle import Oracle
-from farm.sim.fast.coverage import why_not, why_not_these
+from farm.sim.fast.coverage import Properties, why_not, why_not_these
 from farm.sim.fast.job_arrays import Load, load_of
 from farm.sim.fast.play import ends_of_each
 from farm.sim.simulation import play
@@ -66,8 +66,9 @@ def ends_of_cases(cases: Mapping[K, Case]) -> dict[K, npt.NDArray[np.float64]]:
 def _why_not(case: Case) -> str:
     if any(pool.loses for pool in case.pools):
         return "builders that retire or are lost"
+    jobs = Properties.of(case.sets[0])
     return why_not(case.rules, Oracle(), case.pools, {}) or why_not_these(
-        case.rules, case.sets[0], case.pools
+        case.rules, jobs, case.pools
     )
 
 

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from farm.assembly import make_scheduler
 from farm.core.model import Job, Platform
 from farm.scenario import load_scenario
-from farm.sim.engines import play
+from farm.sim.engines import OneLoad, play
 from farm.sim.fast.kernel import native
-from farm.sim.one_load import OneLoad
 from farm.sim.simulation import Simulation
 from farm.testing import small_scenario
 from provisioner.from_scenario import algorithms_of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from farm.core.contention.laws import ThreadSlowdown
 from farm.core.dispatching.balancers import RANKINGS
@@ -20,8 +21,6 @@ from farm.scenario import Scenario
 from farm.scenario.workload import Arrivals
 from farm.sim.fast.kernel import native
 from farm.workload.job_columns import JobColumns
-
-Jobs = Sequence[Job] | JobColumns
 
 MOST_COUNTED = 30_000
 """Slots of a builder, and attempts of a job, that columns have room for."""
@@ -58,22 +57,40 @@ def why_not(
     )
 
 
-def why_not_these(rules: SchedulingRules, jobs: Jobs, pools: Sequence[PoolSpec]) -> str:
+class Properties(NamedTuple):
+    """What matters of jobs: whether any fails, is in a matrix, has an action, has another's id."""
+
+    fails: bool = False
+    in_matrix: bool = False
+    with_action: bool = False
+    one_id: bool = False
+
+    @classmethod
+    def of(cls, jobs: Sequence[Job] | JobColumns) -> Properties:
+        """Return what is true of these; those in columns are held, and have ids of their own."""
+        one_id = False
+        if not isinstance(jobs, JobColumns):
+            fails = any(job.fails for job in jobs)
+            one_id = len({job.id for job in jobs}) < len(jobs)
+            seen = {job.matrix for job in jobs}, {job.action for job in jobs}
+        elif (block := jobs.held) is None:
+            return cls()
+        else:
+            fails = bool(block.array("fails").any())
+            seen = {*block.coded("matrix").values}, {*block.coded("action").values}
+        in_matrix, with_action = (bool(values - {None}) for values in seen)
+        return cls(fails, in_matrix, with_action, one_id)
+
+
+def why_not_these(rules: SchedulingRules, jobs: Properties, pools: Sequence[PoolSpec]) -> str:
     """Return the first property of the jobs that is not covered; empty: none."""
-    if isinstance(jobs, JobColumns):
-        fails, in_matrix, with_action, one_id = _of_columns(jobs)
-    else:
-        fails = any(job.fails for job in jobs)
-        in_matrix = any(job.matrix is not None for job in jobs)
-        with_action = any(job.action is not None for job in jobs)
-        one_id = len({job.id for job in jobs}) < len(jobs)
     if rules.fail_fast:
         loses = any(pool.lifetime is not None or pool.lost_at for pool in pools)
-        if fails or (loses and in_matrix):
+        if jobs.fails or (loses and jobs.in_matrix):
             return "fail_fast, and jobs that fail"
-    if rules.dedup and with_action:
+    if rules.dedup and jobs.with_action:
         return "dedup, and jobs with actions"
-    return "jobs with one id" if one_id else ""
+    return "jobs with one id" if jobs.one_id else ""
 
 
 def why_whole(
@@ -99,18 +116,6 @@ def why_whole(
 def _first(*reasons: tuple[str, bool]) -> str:
     """Return the first reason that holds; empty: none does."""
     return next((reason for reason, holds in reasons if holds), "")
-
-
-def _of_columns(jobs: JobColumns) -> tuple[bool, bool, bool, bool]:
-    """Return whether any fails, is in a matrix, has an action; their ids are distinct."""
-    block = jobs.held
-    if block is None:
-        return False, False, False, False
-    in_matrix, with_action = (
-        any(value is not None for value in block.coded(field).values)
-        for field in ("matrix", "action")
-    )
-    return bool(block.array("fails").any()), in_matrix, with_action, False
 
 
 def _of_pool(pool: PoolSpec, algorithm: AnyAlgorithm | None) -> str:

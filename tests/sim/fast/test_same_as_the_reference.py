@@ -24,7 +24,7 @@ from farm.results.summary.figures import RunInfo
 from farm.results.summary.summary import summarise
 from farm.results.table.columns import Coded
 from farm.results.table.records import Recorder, RunRecords
-from farm.sim.fast.coverage import why_not, why_not_these
+from farm.sim.fast.coverage import Properties, why_not, why_not_these
 from farm.sim.fast.event_log import log_of
 from farm.sim.fast.job_arrays import load_of
 from farm.sim.fast.kernel import layout, native
@@ -193,7 +193,7 @@ def compare(
     if algorithms is None:
         algorithms = data.draw(sizing(specs))
     assert not why_not(rules, make_estimator(estimator), specs, algorithms)
-    assert not why_not_these(rules, jobs, specs)
+    assert not why_not_these(rules, Properties.of(jobs), specs)
     load = load_of(rules.policy, make_estimator(estimator), jobs)
     played = play_fast(load, specs, rules, algorithms, ends_at=ends, noted=True)
     noted(f"played: {played is not None}, comes and goes: {any(s.loses for s in specs)}")
