@@ -21,6 +21,7 @@ from farm.assembly import make_scheduler
 from farm.results.log.reader import read_log
 from farm.scenario import Scenario, parse_scenario
 from farm.sim.engines import CompiledRun, chosen
+from farm.sim.setting import Setting
 from farm.sim.simulation import no_garbage_collection
 from farm.workload import build_jobs
 
@@ -57,7 +58,8 @@ def main() -> None:
     jobs = int(sys.argv[1]) if len(sys.argv) > 1 else 300_000
     scenario = scenario_of(jobs)
     scheduler, load = make_scheduler(scenario), build_jobs(scenario)
-    played = chosen(scenario, scheduler, load, {}, engine="fast", noted=True)
+    setting = Setting.of(scenario, scheduler.rules)
+    played = chosen(setting, scheduler, load, engine="fast", noted=True)
     assert isinstance(played, CompiledRun)
     with tempfile.TemporaryDirectory() as folder:
         path, run = Path(folder) / "events.jsonl", Path(folder) / "run"

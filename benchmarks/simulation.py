@@ -37,6 +37,7 @@ from farm.sim.fast.job_arrays import Load, load_of
 from farm.sim.fast.kernel import native
 from farm.sim.fast.play import Played
 from farm.sim.fast.play import play as play_fast
+from farm.sim.setting import Setting
 from farm.sim.simulation import play
 from farm.sim.world import SimulatedWorld
 from farm.workload.columns import Block, Names
@@ -90,7 +91,7 @@ def fast_run(jobs: int, builders: int) -> float:
 def fast_play(load: Load, builders: int) -> Played:
     """Run a load that is in columns already, once."""
     pools = [PoolSpec(name="pool", processors=("amd64",), builders=builders)]
-    played = play_fast(load, pools, SchedulingRules())
+    played = play_fast(load, Setting(pools, SchedulingRules()))
     if played is None:
         raise RuntimeError("jobs were given up")
     return played

@@ -173,7 +173,7 @@ def play(load: Load, rollouts: int = ROLLOUTS) -> list[Outcome]:
         if commands or isinstance(event, EstimateMade):
             entries.append(Entry(event, list(commands), len(entries)))
 
-    simulation = Simulation(
+    simulation = Simulation.of(
         scenario, scheduler=make_scheduler(scenario), algorithms=algorithms, around=around
     )
     simulation.play([observe])

@@ -34,6 +34,7 @@ from farm.results.summary.objectives import Term, measure
 from farm.results.summary.summary import summarise
 from farm.scenario import Pool, Scenario, TwinErrors
 from farm.sim.engines import play as simulated
+from farm.sim.setting import Setting
 from farm.workload import build_jobs
 
 Sizes = tuple[int, ...]
@@ -146,7 +147,7 @@ def play(
     """Simulate one replication."""
     own = scenario.model_copy(update={"seed": seed})
     scheduler, jobs = make_scheduler(own, estimator=estimator(own)), build_jobs(own)
-    records = simulated(own, scheduler, jobs, algorithms(own))
+    records = simulated(Setting.of(own, scheduler.rules, algorithms(own)), scheduler, jobs)
     info = run_info(own, "simulated", "reference")
     summary = summarise(records, info, 0.0)
     return Outcome(

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain, islice
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
-from farm.assembly import make_scheduler, pool_specs
+from farm.assembly import make_scheduler
 from farm.core.errors import InputError, not_among
 from farm.core.model import Job
 from farm.core.policies import KeyFunction, takes_columns
-from farm.core.pools.algorithm import AnyAlgorithm
 from farm.core.rules import Estimator
 from farm.core.scheduler import Scheduler
 from farm.results.summary.tally import Tallied, Tally
@@ -21,22 +20,21 @@ from farm.results.table.columns import Floats
 from farm.results.table.records import Recorder, RunRecords
 from farm.results.table.runs import Runs
 from farm.scenario import Scenario
-from farm.sim.fast.coverage import Properties, why_not, why_not_these, why_whole
+from farm.sim.fast.coverage import Properties, why_not, why_not_these
 from farm.sim.fast.event_log import AT_ONCE, log_of
 from farm.sim.fast.job_arrays import Jobs, Load, load_of, loads_of
-from farm.sim.fast.play import Played, Setting, Watch
+from farm.sim.fast.play import Played, Watch
 from farm.sim.fast.play import play as play_columns
 from farm.sim.fast.run_records import records
 from farm.sim.fast.streamed import play_streamed
 from farm.sim.fast.together import play_together
+from farm.sim.setting import Algorithms, Setting
 from farm.sim.simulation import Around, Simulation, no_garbage_collection
 from farm.workload import Several, batches
 from farm.workload.job_columns import JobColumns
 
 Engine = Literal["auto", "reference", "fast"]
 """The scheduler itself, the compiled loop, or the latter wherever it can."""
-Algorithms = Mapping[str, AnyAlgorithm]
-"""Those of the provisioned pools, by the pool's name."""
 
 MOST_JOBS = 3_000_000
 """Jobs held in memory at a time unless the fast engine is asked for: a load may have no end."""
@@ -84,15 +82,10 @@ class StreamedRun:
 
 
 def play(
-    scenario: Scenario,
-    scheduler: Scheduler,
-    load: Iterable[Job],
-    algorithms: Algorithms,
-    *,
-    engine: Engine = "auto",
+    setting: Setting, scheduler: Scheduler, load: Iterable[Job], *, engine: Engine = "auto"
 ) -> RunRecords:
     """Play a load and return the records of the run; arguments and errors as for ``chosen``."""
-    run = chosen(scenario, scheduler, load, algorithms, engine=engine)
+    run = chosen(setting, scheduler, load, engine=engine)
     return recorded(run) if isinstance(run, Simulation) else run.records()
 
 
@@ -104,10 +97,9 @@ def recorded(run: Simulation) -> RunRecords:
 
 
 def chosen(
-    scenario: Scenario,
+    setting: Setting,
     scheduler: Scheduler,
     load: Iterable[Job],
-    algorithms: Algorithms,
     *,
     engine: Engine = "auto",
     noted: bool = False,
@@ -120,13 +112,13 @@ def chosen(
     A simulation still has to be played, with its observers; a compiled run is over.
 
     Args:
-        scenario: provides pools and phases.
-        scheduler: provides rules and estimator; a compiled run sends it no events.
+        setting: what they are played on.
+        scheduler: in its initial state; a compiled run takes its estimator, and sends it no events.
         load: the jobs by arrival; they are only read as far as needed.
-        algorithms: those of the provisioned pools.
         engine: which.
         noted: the event log of a compiled run will be needed.
-        lets_go: of more than ``MOST_JOBS`` only a summary will be needed: they need not be held.
+        lets_go: more than ``MOST_JOBS`` need not be held: only a summary will be needed, and
+            ``why_whole`` has found nothing against it.
         around: wraps the world of a simulation.
         watch: given how far a compiled run is, which can then be interrupted.
 
@@ -139,10 +131,9 @@ def chosen(
         if around is None:
             with no_garbage_collection():
                 found = _try_compiled(
-                    scenario,
-                    scheduler,
+                    setting,
+                    scheduler.estimator,
                     load,
-                    algorithms,
                     noted=noted,
                     lets_go=lets_go and not noted,
                     most=None if engine == "fast" else MOST_JOBS,
@@ -156,34 +147,24 @@ def chosen(
             why = found.why
             raise InputError(f"--engine fast: does not cover {why}; allowed: auto, reference")
         load = found.load
-    return Simulation(
-        scenario, scheduler=scheduler, algorithms=algorithms, around=around, load=batches(load)
-    )
+    return Simulation(setting, scheduler, batches(load), around)
 
 
 def play_seeds(
-    scenario: Scenario,
-    scheduler: Scheduler,
-    load: Several,
-    seeds: Sequence[int],
-    algorithms: Algorithms,
+    setting: Setting, estimator: Estimator, load: Several, seeds: Sequence[int]
 ) -> Runs | None:
-    """Play a scenario with several seeds by the compiled loop, in the same tables.
+    """Play the jobs of several seeds by the compiled loop, in the same tables.
 
     None: the loop does not cover them all, or something but the jobs is drawn.
     """
-    specs, rules, jobs = pool_specs(scenario), scheduler.rules, JobColumns.of(load.jobs)
-    drawn = any(pool.fails_to_boot or pool.lifetime for pool in specs)
-    if drawn or not takes_columns(rules.policy):
+    policy, jobs = setting.rules.policy, JobColumns.of(load.jobs)
+    drawn = any(pool.fails_to_boot or pool.lifetime for pool in setting.pools)
+    if drawn or not takes_columns(policy):
         return None
-    if why_not(rules, scheduler.estimator, specs, algorithms):
-        return None
-    if why_not_these(rules, Properties.of(jobs), specs):
+    if why_not(setting, estimator) or why_not_these(setting, Properties.of(jobs)):
         return None
     with no_garbage_collection():
-        loads = loads_of(rules.policy, scheduler.estimator, jobs, load.ends)
-        setting = Setting(specs, rules, algorithms, scenario.ends_at)
-        return play_together(*loads, setting, seeds)
+        return play_together(*loads_of(policy, estimator, jobs, load.ends), setting, seeds)
 
 
 class OneLoad:
@@ -198,9 +179,8 @@ class OneLoad:
         """What the compiled loop asks of jobs."""
         return Properties.of(self.jobs)
 
-    def columns(self, scheduler: Scheduler) -> Load:
-        """Return the load in the order of a scheduler whose estimates are of the jobs alone."""
-        policy, estimator = scheduler.rules.policy, scheduler.estimator
+    def columns(self, policy: KeyFunction, estimator: Estimator) -> Load:
+        """Return the load in the order of a policy, by estimates that are of the jobs alone."""
         if (key := (policy, type(estimator))) not in self._columns:
             self._columns[key] = load_of(policy, estimator, self.jobs)
         return self._columns[key].copy()
@@ -211,7 +191,8 @@ class OneLoad:
         The scenario's own workload is not played. The jobs have ids of their own. Raises
         InputError for what cannot be played.
         """
-        run = chosen(scenario, make_scheduler(scenario), self, algorithms)
+        scheduler = make_scheduler(scenario)
+        run = chosen(Setting.of(scenario, scheduler.rules, algorithms), scheduler, self)
         if isinstance(run, CompiledRun):
             return run.waits()
         jobs = (recorded(run) if isinstance(run, Simulation) else run.records()).jobs
@@ -234,10 +215,9 @@ class _Try(NamedTuple):
 
 
 def _try_compiled(
-    scenario: Scenario,
-    scheduler: Scheduler,
+    setting: Setting,
+    estimator: Estimator,
     load: Iterable[Job],
-    algorithms: Algorithms,
     *,
     noted: bool,
     lets_go: bool,
@@ -245,17 +225,14 @@ def _try_compiled(
     watch: Watch | None,
 ) -> _Try:
     """Play a load by the compiled loop, if it can; up to ``most`` jobs unless it lets them go."""
-    specs, rules = pool_specs(scenario), scheduler.rules
-    if why := why_not(rules, scheduler.estimator, specs, algorithms):
+    if why := why_not(setting, estimator):
         return _Try(load, why=why)
-    streamed = isinstance(load, JobColumns) and lets_go
-    streamed = streamed and not why_whole(scenario, rules, specs, algorithms)
-    jobs, left, whole = _held(load, MOST_JOBS if streamed else most)
-    if not whole and streamed and isinstance(jobs, JobColumns):
-        tally = Tally(scenario.scheduling.fair_share, [pool.name for pool in specs])
-        setting = Setting(specs, rules, algorithms, scenario.ends_at)
+    lets_go = lets_go and isinstance(load, JobColumns)
+    jobs, left, whole = _held(load, MOST_JOBS if lets_go else most)
+    if not whole and lets_go and isinstance(jobs, JobColumns):
+        tally = Tally((), [pool.name for pool in setting.pools])  # fair share is not covered
         watch = watch or (lambda *_: None)
-        found = play_streamed(jobs.blocks(), scheduler.estimator, setting, tally, watch=watch)
+        found = play_streamed(jobs.blocks(), estimator, setting, tally, watch=watch)
         if found is None:
             raise InputError(
                 "found jobs that have to be given up; allowed in a run of more than "
@@ -265,16 +242,13 @@ def _try_compiled(
     if not whole:
         return _Try(left, why=f"more than {most:,} jobs")
     known = load.properties if isinstance(load, OneLoad) else Properties.of(jobs)
-    if why := why_not_these(rules, known, specs):
+    if why := why_not_these(setting, known):
         return _Try(left, why=why)
     if isinstance(load, OneLoad):
-        columns = load.columns(scheduler)
+        columns = load.columns(setting.rules.policy, estimator)
     else:
-        columns = load_of(rules.policy, scheduler.estimator, jobs)
-    ends_at = scenario.ends_at
-    played = play_columns(
-        columns, specs, rules, algorithms, ends_at=ends_at, noted=noted, watch=watch
-    )
+        columns = load_of(setting.rules.policy, estimator, jobs)
+    played = play_columns(columns, setting, noted=noted, watch=watch)
     return _Try(left, played, "" if played else "jobs that have to be given up")
 
 

@@ -20,6 +20,7 @@ from farm.forecasts.runtime.oracle import Oracle
 from farm.sim.fast.coverage import Properties, why_not, why_not_these
 from farm.sim.fast.job_arrays import Load, load_of
 from farm.sim.fast.play import ends_of_each
+from farm.sim.setting import Setting
 from farm.sim.simulation import play
 from farm.sim.world import SimulatedWorld
 from farm.workload import batches
@@ -66,10 +67,8 @@ def ends_of_cases(cases: Mapping[K, Case]) -> dict[K, npt.NDArray[np.float64]]:
 def _why_not(case: Case) -> str:
     if any(pool.loses for pool in case.pools):
         return "builders that retire or are lost"
-    jobs = Properties.of(case.sets[0])
-    return why_not(case.rules, Oracle(), case.pools, {}) or why_not_these(
-        case.rules, jobs, case.pools
-    )
+    setting = Setting(case.pools, case.rules)
+    return why_not(setting, Oracle()) or why_not_these(setting, Properties.of(case.sets[0]))
 
 
 def _compiled(cases: Mapping[K, Case]) -> dict[K, npt.NDArray[np.float64]]:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Self
 
-from farm.assembly import make_scheduler, pool_specs
+from farm.assembly import make_scheduler
 from farm.core.commands import Command
 from farm.core.driver import Handler, Observer, World, drive
 from farm.core.events import Event
 from farm.core.model import Job
-from farm.core.pools.algorithm import AnyAlgorithm
 from farm.core.pools.observer import PoolObserver
 from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
 from farm.scenario.model import Scenario
 from farm.sim.provisioning import SimulatedProvisioner
+from farm.sim.setting import NO_ALGORITHMS, Algorithms, Setting
 from farm.sim.too_large import refuse_too_large
 from farm.sim.world import SimulatedWorld
 from farm.workload import batches, build_jobs
@@ -27,30 +28,38 @@ Around = Callable[[World, Scheduler], World]
 
 
 class Simulation:
-    """A simulation of a scenario: constructed first (which finds errors), then run once.
+    """A simulation by the scheduler itself: constructed first, then run once.
 
-    ``algorithms`` are those of the provisioned pools, by the pool's name. The same scenario gives
-    the same events and commands, always. Raises InputError for a scenario that names something that
-    does not exist, or whose workload cannot be read. ``around`` wraps the world (for estimates at
-    submission); ``load`` replaces the scenario's workload.
+    The same setting, scheduler and load give the same events and commands, always. ``around`` wraps
+    the world (for estimates at submission).
     """
 
     def __init__(
-        self,
+        self, setting: Setting, scheduler: Scheduler, load: Load, around: Around | None = None
+    ) -> None:
+        self._around, self.scheduler = around, scheduler
+        self.world = SimulatedWorld(setting.pools, load, ends_at=setting.ends_at)
+        provision(self.world, scheduler, setting.pools, setting.algorithms)
+
+    @classmethod
+    def of(
+        cls,
         scenario: Scenario,
         *,
         scheduler: Scheduler | None = None,
-        algorithms: Mapping[str, AnyAlgorithm] | None = None,
+        algorithms: Algorithms = NO_ALGORITHMS,
         around: Around | None = None,
         load: Load | None = None,
-    ) -> None:
+    ) -> Self:
+        """Return the simulation of a scenario; ``load`` replaces its workload.
+
+        Raises InputError for a scenario that names something that does not exist, that is too
+        large, or whose workload cannot be read.
+        """
         refuse_too_large(scenario)
-        self._around = around
-        self.scheduler = scheduler or make_scheduler(scenario)
-        specs = pool_specs(scenario)
+        scheduler = scheduler or make_scheduler(scenario)
         load = batches(build_jobs(scenario)) if load is None else load
-        self.world = SimulatedWorld(specs, load, ends_at=scenario.ends_at)
-        provision(self.world, self.scheduler, specs, algorithms or {})
+        return cls(Setting.of(scenario, scheduler.rules, algorithms), scheduler, load, around)
 
     def play(self, observers: Sequence[Observer] = ()) -> None:
         """Run to the end, calling the observers."""
@@ -64,7 +73,7 @@ def provision(
     world: SimulatedWorld,
     scheduler: Scheduler,
     pools: Sequence[PoolSpec],
-    algorithms: Mapping[str, AnyAlgorithm],
+    algorithms: Algorithms,
 ) -> None:
     """Let the algorithms size the provisioned pools from now on."""
     sized = [(pool, algorithms[pool.name]) for pool in pools if pool.provisioned]

@@ -61,7 +61,7 @@ class VirtualFarm:
         self.operator = FarmClient("fakeredis", self._keys.prefix, client=self.redis)
         self._inbox = Inbox(self.redis, self._keys)
         nothing: Iterator[tuple[float, tuple[Job, ...]]] = iter([(_LATER_THAN_ANYTHING, ())])
-        self._simulation = Simulation(
+        self._simulation = Simulation.of(
             loaded,
             scheduler=make_scheduler(loaded, explain_last=1000, estimator=seeded_estimator(loaded)),
             algorithms=algorithms_of(loaded),

@@ -94,7 +94,7 @@ class Told:
 
         self.service.meet(self.scheduler, lambda: self.at, self.woken.set)
         try:
-            Simulation(wanted, scheduler=self.scheduler).play([watch])
+            Simulation.of(wanted, scheduler=self.scheduler).play([watch])
         finally:
             self.service.close()
         assert self.checked

@@ -16,6 +16,7 @@ from farm.results.table.records import RunRecords
 from farm.scenario import Scenario, parse_scenario
 from farm.sim.engines import Engine
 from farm.sim.engines import play as simulated
+from farm.sim.setting import Setting
 from farm.testing import small_scenario
 from farm.workload import build_jobs
 from provisioner.from_scenario import algorithms_of
@@ -73,7 +74,8 @@ ESTIMATE = {"algorithm": "taskcluster"}
 def play(scenario: Scenario, engine: Engine = "reference") -> tuple[Summary, RunRecords]:
     """Simulate it; return the summary, and the columns that the original counts."""
     scheduler, jobs = make_scheduler(scenario), build_jobs(scenario)
-    records = simulated(scenario, scheduler, jobs, algorithms_of(scenario), engine=engine)
+    setting = Setting.of(scenario, scheduler.rules, algorithms_of(scenario))
+    records = simulated(setting, scheduler, jobs, engine=engine)
     info = run_info(scenario, "simulated", engine)
     touching = records.touching(info.window.start, info.window.end)
     return summarise(records, info, 0.0), touching

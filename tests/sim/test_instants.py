@@ -127,7 +127,7 @@ def test_the_same_seed_gives_the_same_log_byte_for_byte(tmp_path: Path):
         path = tmp_path / f"{number}.jsonl"
         auditor = Auditor()
         with EventLogWriter(path) as log:
-            Simulation(scenario).play([log, auditor])
+            Simulation.of(scenario).play([log, auditor])
         auditor.close()
         logs.append(path.read_bytes())
         assert replay(read_log(path), make_scheduler(scenario)) is None
@@ -141,7 +141,7 @@ def test_a_part_of_the_scenario_that_changes_leaves_the_rest(tmp_path: Path):
     def jobs_of(**scheduling):
         seen = []
         scenario = parse_scenario({**BUSY, "scheduling": scheduling})
-        Simulation(scenario).play([lambda event, _: seen.append(event)])
+        Simulation.of(scenario).play([lambda event, _: seen.append(event)])
         return [job for event in seen if isinstance(event, JobsSubmitted) for job in event.jobs]
 
     assert jobs_of(policy="fifo") == jobs_of(policy="sjf", balancer="longest-idle")
@@ -158,7 +158,7 @@ workload: [{arrivals: {every: 10s, service_time: 5s}}]
     path.write_text(text)
     scenario = load_scenario(path)
     recorder, starts = Recorder(), []
-    Simulation(scenario).play([recorder, lambda event, _: starts.append(event)])
+    Simulation.of(scenario).play([recorder, lambda event, _: starts.append(event)])
     arrivals = [event.at for event in starts if isinstance(event, JobsSubmitted)]
     assert (arrivals[0], arrivals[-1], len(arrivals)) == (0.0, 390.0, 40)
     summary = summarise(recorder.records(), run_info(scenario, "simulated", "reference"), 0.0)

@@ -14,6 +14,7 @@ from farm.core.model import Job, Platform
 from farm.scenario import load_scenario
 from farm.sim.engines import OneLoad, play
 from farm.sim.fast.kernel import native
+from farm.sim.setting import Setting
 from farm.sim.simulation import Simulation
 from farm.testing import small_scenario
 from provisioner.from_scenario import algorithms_of
@@ -56,7 +57,9 @@ def test_a_load_is_played_as_jobs_made_anew(kernel, pool, policy, compiled, time
             changed["provisioner"] = {**pool["provisioner"], "first_plan": first_plan}
         farm = farm_of(changed, policy=policy)
         algorithms = algorithms_of(farm)
-        found = play(farm, make_scheduler(farm), iter(jobs), algorithms, engine="reference").jobs
+        scheduler = make_scheduler(farm)
+        setting = Setting.of(farm, scheduler.rules, algorithms)
+        found = play(setting, scheduler, iter(jobs), engine="reference").jobs
         by_id = dict(zip(found.job_id, found.waiting_time.tolist(), strict=True))
         with pytest.MonkeyPatch.context() as patch:
             if not compiled:
@@ -79,7 +82,7 @@ def estimate_after(count: int, **scheduling: Any) -> float:
     """Return a waiting job's estimate after a number of successes."""
     given = {"runtime_estimates": "boinc", **scheduling}
     wanted = small_scenario(load=LOAD | {"count": count}, scheduling=given)
-    simulation = Simulation(load_scenario(wanted))
+    simulation = Simulation.of(load_scenario(wanted))
     simulation.play()
     waiting = Job(id="next", service_time=20.0, declared_time=60.0, size=2e10)
     return simulation.scheduler.estimator.estimate(waiting)

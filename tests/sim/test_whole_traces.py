@@ -46,7 +46,7 @@ def test_every_job_of_a_trace_succeeds_once(path: Path):
     trace = {"path": str(path), "platform": {"processor": "amd64"}}
     scenario = parse_scenario(small_scenario({"builders": BUILDERS}, {"trace": trace}))
     auditor, counter = Auditor(), Counter()
-    Simulation(scenario).play([auditor, counter])
+    Simulation.of(scenario).play([auditor, counter])
     auditor.close()
     assert counter.ended.keys() <= {"succeeded", "failed", "cancelled"}
     assert sum(counter.ended.values()) == len(auditor.jobs) > 100
@@ -64,7 +64,7 @@ def test_many_jobs_in_little_memory():
     scenario = parse_scenario(small_scenario({"builders": 20, "slots": 4}, load))
     counter = Counter()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    simulation = Simulation(scenario)
+    simulation = Simulation.of(scenario)
     simulation.play([counter])
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert counter.ended == {"succeeded": JOBS}

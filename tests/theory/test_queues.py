@@ -97,7 +97,7 @@ def test_levels_wait_by_cobhams_formula():
         def observe(_, commands, ends=ends):
             ends.extend(command for command in commands if type(command) is EndJob)
 
-        Simulation(parse_scenario(queue(seed, rate=0.8, level={1: 1, 0: 3}))).play([observe])
+        Simulation.of(parse_scenario(queue(seed, rate=0.8, level={1: 1, 0: 3}))).play([observe])
         ends.sort(key=lambda end: end.submitted_at)
         for level, means in ((1, high), (0, low)):
             of_level = [end for end in ends[WARM_UP:] if end.job.level == level]
@@ -141,7 +141,7 @@ def test_littles_law(policy):
                 waited += end.started_at - end.submitted_at
 
     scenario = queue(3, rate=3.2, builders=4, policy=policy, jobs=5000)
-    Simulation(parse_scenario(scenario)).play([observe])
+    Simulation.of(parse_scenario(scenario)).play([observe])
     assert in_farm == waiting_jobs == 0
     assert area == pytest.approx(responses, rel=1e-9)
     assert queue_area == pytest.approx(waited, rel=1e-9)

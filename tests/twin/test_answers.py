@@ -128,7 +128,7 @@ def test_a_what_if(tmp_path, farm: Callable[..., Said]):
         if not found and event.at > 200:
             found.append(snapshot_of(scheduler, event.at))
 
-    Simulation(scenario, scheduler=scheduler, algorithms=algorithms_of(scenario)).play([watch])
+    Simulation.of(scenario, scheduler=scheduler, algorithms=algorithms_of(scenario)).play([watch])
     image = FarmImage(snapshot=found[0], scenario=plain)
     (tmp_path / "image.json").write_bytes(msgspec.json.encode(image))
 

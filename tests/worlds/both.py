@@ -22,7 +22,7 @@ def play(world: str, scenario: Scenario, *observers: Observer, **options: Any) -
     """Run a scenario in one of the worlds; ``options`` are the live farm's."""
     observe = together(observers)
     if world == "simulated":
-        Simulation(scenario).play([observe])
+        Simulation.of(scenario).play([observe])
     else:
         run_live(
             make_scheduler(scenario),

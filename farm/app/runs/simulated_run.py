@@ -23,7 +23,9 @@ from farm.results.summary.summary import Summary
 from farm.results.table.job_table import JobTable
 from farm.scenario import Scenario
 from farm.sim.engines import CompiledRun, Engine, chosen, play_seeds
+from farm.sim.fast.coverage import why_whole
 from farm.sim.fast.play import Watch
+from farm.sim.setting import Setting
 from farm.sim.simulation import Simulation, no_garbage_collection
 from farm.sim.too_large import refuse_too_large
 from farm.workload import Several, Workload
@@ -68,8 +70,8 @@ def simulated_run(
     estimating = Estimating(scenario, own, live=False)
     if load is None:
         refuse_too_large(scenario)
-    algorithms = algorithms_of(scenario, own.algorithms)
-    scheduler = estimating.scheduler()
+    algorithms, scheduler = algorithms_of(scenario, own.algorithms), estimating.scheduler()
+    setting = Setting.of(scenario, scheduler.rules, algorithms)
     with no_garbage_collection():
         workload = load or own.load(scenario)
     record = partial(
@@ -77,13 +79,12 @@ def simulated_run(
     )
     began = time.monotonic()
     run = chosen(
-        scenario,
+        setting,
         scheduler,
         workload.jobs,
-        algorithms,
         engine=engine,
         noted=keep_events or (out is not None and in_full),
-        lets_go=not in_full,
+        lets_go=not in_full and not why_whole(scenario, setting),
         watch=watch,
         around=estimating.around if estimating.gives else None,
     )
@@ -159,7 +160,8 @@ def figures_of_seeds(
     if estimating.gives:
         return None
     scheduler, info = estimating.scheduler(), run_info(scenario, "simulated", "fast")
-    runs = play_seeds(scenario, scheduler, load, seeds, algorithms_of(scenario))
+    setting = Setting.of(scenario, scheduler.rules, algorithms_of(scenario))
+    runs = play_seeds(setting, scheduler.estimator, load, seeds)
     if runs is None:
         return None
     records = runs.records.having(fair_share=info.fair_share)

@@ -29,7 +29,7 @@ from farm.results.table.job_columns import Jobs
 BuilderEnd = Literal["retired", "lost"]
 ENDS: Sequence[BuilderEnd] = get_args(BuilderEnd)
 LifeStep = RequestBuilder | BuilderJoined | BuilderRetired | BuilderLost
-"""The event or command that begins a builder's life, goes on with it, or ends it."""
+"""The event or command that begins a builder's life, continues it, or ends it."""
 
 
 class BuilderSpan(msgspec.Struct):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from farm.core.contention.laws import ThreadSlowdown
@@ -12,7 +12,7 @@ from farm.core.policies import takes_columns
 from farm.core.pools.algorithm import AnyAlgorithm
 from farm.core.pools.spec import PoolSpec
 from farm.core.queues.plain import PlainQueue
-from farm.core.rules import Estimator, SchedulingRules
+from farm.core.rules import Estimator
 from farm.forecasts.runtime.declared import Declared
 from farm.forecasts.runtime.oracle import Oracle
 from farm.plugins.guarded_algorithm import GuardedAlgorithm
@@ -20,19 +20,16 @@ from farm.plugins.guards import GuardedPolicy
 from farm.scenario import Scenario
 from farm.scenario.workload import Arrivals
 from farm.sim.fast.kernel import native
+from farm.sim.setting import Setting
 from farm.workload.job_columns import JobColumns
 
 MOST_COUNTED = 30_000
 """Slots of a builder, and attempts of a job, that columns have room for."""
 
 
-def why_not(
-    rules: SchedulingRules,
-    estimator: Estimator,
-    pools: Sequence[PoolSpec],
-    algorithms: Mapping[str, AnyAlgorithm],
-) -> str:
+def why_not(setting: Setting, estimator: Estimator) -> str:
     """Return the first property of the farm that is not covered; empty: none."""
+    rules = setting.rules
     ranked = rules.heavy_light is None and not rules.by_speed
     ranked = ranked and rules.ranking in (RANKINGS["jenkins"], RANKINGS["longest-idle"])
     known = type(estimator) in (Declared, Oracle)
@@ -48,8 +45,8 @@ def why_not(
         (f"more than {MOST_COUNTED:,} retries", rules.retries > MOST_COUNTED),
     ):
         return why
-    for pool in pools:
-        if why := _of_pool(pool, algorithms.get(pool.name)):
+    for pool in setting.pools:
+        if why := _of_pool(pool, setting.algorithms.get(pool.name)):
             return f"pool {pool.name}: {why}"
     # last: who asked for the object and did not get it would have gained from it
     return (
@@ -82,10 +79,11 @@ class Properties(NamedTuple):
         return cls(fails, in_matrix, with_action, one_id)
 
 
-def why_not_these(rules: SchedulingRules, jobs: Properties, pools: Sequence[PoolSpec]) -> str:
+def why_not_these(setting: Setting, jobs: Properties) -> str:
     """Return the first property of the jobs that is not covered; empty: none."""
+    rules = setting.rules
     if rules.fail_fast:
-        loses = any(pool.lifetime is not None or pool.lost_at for pool in pools)
+        loses = any(pool.lifetime is not None or pool.lost_at for pool in setting.pools)
         if jobs.fails or (loses and jobs.in_matrix):
             return "fail_fast, and jobs that fail"
     if rules.dedup and jobs.with_action:
@@ -93,13 +91,9 @@ def why_not_these(rules: SchedulingRules, jobs: Properties, pools: Sequence[Pool
     return "jobs with one id" if jobs.one_id else ""
 
 
-def why_whole(
-    scenario: Scenario,
-    rules: SchedulingRules,
-    pools: Sequence[PoolSpec],
-    algorithms: Mapping[str, AnyAlgorithm],
-) -> str:
+def why_whole(scenario: Scenario, setting: Setting) -> str:
     """Return the first property for which all jobs have to be held, not only open ones; or none."""
+    rules, algorithms = setting.rules, setting.algorithms.values()
     made = [one.options for one in scenario.workload if isinstance(one.options, Arrivals)]
     acts, fails = any(one.action for one in made), any(one.fails for one in made)
     return _first(
@@ -108,8 +102,8 @@ def why_whole(
         ("a policy that is asked job by job", not takes_columns(rules.policy)),
         ("fail_fast, and jobs that fail", rules.fail_fast and fails),
         ("dedup, and jobs with actions", rules.dedup and acts),
-        ("builders that are lost", any(one.lifetime or one.lost_at for one in pools)),
-        ("an algorithm that looks at jobs", any(o.looks_closely for o in algorithms.values())),
+        ("builders that are lost", any(one.lifetime or one.lost_at for one in setting.pools)),
+        ("an algorithm that looks at jobs", any(o.looks_closely for o in algorithms)),
     )
 
 

@@ -7,7 +7,7 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from functools import lru_cache
 from threading import Thread
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -22,7 +22,8 @@ from farm.core.rules import SchedulingRules
 from farm.sim.fast.job_arrays import Load
 from farm.sim.fast.kernel import layout, native
 from farm.sim.fast.kernel.heaps import Array, Keyed, keyed
-from farm.sim.fast.provisioners import Algorithms, Asking, with_algorithms
+from farm.sim.fast.provisioners import Asking, with_algorithms
+from farm.sim.setting import Setting
 from farm.sim.too_large import LIVES_ALLOWED
 
 Kinds = Mapping[tuple[tuple[str, ...], bool], int]
@@ -37,17 +38,6 @@ LOOK_EVERY = 0.2
 NOTES_OF_A_JOB = 6
 
 
-class Setting(NamedTuple):
-    """What loads are run on."""
-
-    pools: Sequence[PoolSpec]
-    rules: SchedulingRules
-    #: those of the provisioned pools
-    algorithms: Algorithms
-    #: the run lasts until then at least
-    ends_at: float = 0.0
-
-
 class Played(msgspec.Struct):
     """A finished run: its values, and its jobs and pools."""
 
@@ -58,24 +48,17 @@ class Played(msgspec.Struct):
 
 
 def play(
-    load: Load,
-    pools: Sequence[PoolSpec],
-    rules: SchedulingRules,
-    algorithms: Algorithms | None = None,
-    *,
-    ends_at: float = 0.0,
-    noted: bool = False,
-    watch: Watch | None = None,
+    load: Load, setting: Setting, *, noted: bool = False, watch: Watch | None = None
 ) -> Played | None:
     """Run a load on a farm, once; None: it reaches a state that only the reference covers.
 
-    ``why_not`` has found nothing against it. ``algorithms``: those of the provisioned pools.
-    ``noted``: the events will be needed. ``watch`` is called every ``LOOK_EVERY`` real seconds,
-    and the run can then be interrupted.
+    ``why_not`` has found nothing against it. ``noted``: the events will be needed. ``watch`` is
+    called every ``LOOK_EVERY`` real seconds, and the run can then be interrupted.
     """
-    run = begun(load, Setting(pools, rules, algorithms or {}, ends_at), noted=noted)
+    run = begun(load, setting, noted=noted)
     halt = run.to_halt() if watch is None else looked(in_thread(run), run, watch)
-    return Played(run.farm, load, pools, rules) if halt == layout.PLAYED else None
+    done = halt == layout.PLAYED
+    return Played(run.farm, load, setting.pools, setting.rules) if done else None
 
 
 def begun(load: Load, setting: Setting, *, noted: bool = False) -> Playing:
@@ -179,7 +162,7 @@ def ends_of_each(loads: Sequence[Load], pools: Sequence[PoolSpec], rules: Schedu
     No builder may come or go. Returns the instant at which each job ends (s), by load and job;
     without the interpreter lock. Raises InputError if jobs can never run.
     """
-    farm = _copy(_farm(loads[0], Setting(pools, rules, {})))
+    farm = _copy(_farm(loads[0], Setting(pools, rules)))
     columns = np.array([load.columns for load in loads])
     orders = np.array([load.in_order for load in loads])
     ends = np.empty(columns.shape)
@@ -194,7 +177,7 @@ def _copy(part: Any) -> Any:
 
 
 def _farm(load: Load, setting: Setting, *, noted: bool = False) -> layout.Farm:
-    pools, rules, algorithms, ends_at = setting
+    pools, rules, _, ends_at = setting
     jobs = len(load.columns)
     ranking = layout.LONGEST_IDLE if rules.ranking is RANKINGS["longest-idle"] else layout.JENKINS
     limits = (ranking, rules.retries, rules.max_builders_lost, ends_at)
@@ -212,8 +195,8 @@ def _farm(load: Load, setting: Setting, *, noted: bool = False) -> layout.Farm:
         ended=np.empty(jobs, np.int32),
         **{name: _copy(getattr(empty, name)) for name in _WRITTEN if small},
     )
-    if algorithms:
-        farm = with_algorithms(farm, pools, algorithms)
+    if setting.algorithms:
+        farm = with_algorithms(farm, setting)
     if noted:
         blank = farm._replace(notes=np.zeros(1, layout.NOTE), plans=np.zeros(1, layout.PLAN))
         farm = _with_room(blank, pools, len(farm.builders))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,7 @@ from farm.core.pools.formulas.sizing import NEVER
 from farm.core.pools.spec import PoolSpec
 from farm.emulation.agenda import EARLY_TICK, TICK
 from farm.sim.fast.kernel import layout
-
-Algorithms = Mapping[str, AnyAlgorithm]
-"""By pool."""
+from farm.sim.setting import Setting
 
 MOST_REMEMBERED = 1_000_000
 """Plans that a formula may remember; an algorithm that remembers more is asked."""
@@ -29,10 +26,9 @@ _WINDOWS = ("stabilization_window", "scale_up_period", "window")
 """Options with the time for which something is remembered."""
 
 
-def with_algorithms(
-    farm: layout.Farm, pools: Sequence[PoolSpec], algorithms: Algorithms
-) -> layout.Farm:
+def with_algorithms(farm: layout.Farm, setting: Setting) -> layout.Farm:
     """Return the farm with the algorithms that size its pools."""
+    pools, algorithms = setting.pools, setting.algorithms
     made = np.zeros(len(pools), layout.PROVISIONER)
     options = np.zeros(len(pools), layout.OPTIONS)
     memories = np.zeros(len(pools), layout.MEMORY)

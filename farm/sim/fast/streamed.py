@@ -15,7 +15,6 @@ from farm.sim.fast.kernel import layout
 from farm.sim.fast.kernel.heaps import Array
 from farm.sim.fast.play import (
     Played,
-    Setting,
     Watch,
     begun,
     in_thread,
@@ -25,6 +24,7 @@ from farm.sim.fast.play import (
     served,
 )
 from farm.sim.fast.run_records import builders_table, jobs_of, names_of
+from farm.sim.setting import Setting
 from farm.workload.columns import Block, joined
 from farm.workload.job_columns import JobColumns
 

@@ -10,8 +10,9 @@ from farm.results.table.runs import Runs
 from farm.sim.fast.job_arrays import Load
 from farm.sim.fast.kernel import layout
 from farm.sim.fast.kernel.heaps import Array
-from farm.sim.fast.play import Played, Setting, farms_after
+from farm.sim.fast.play import Played, farms_after
 from farm.sim.fast.run_records import records
+from farm.sim.setting import Setting
 
 
 def play_together(

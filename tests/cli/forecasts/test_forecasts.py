@@ -181,7 +181,7 @@ def test_whatif_sizes_provisioned_pools_as_the_farm_would(farm) -> None:
         if event.at > 20 and not found:
             found.append(snapshot_of(scheduler, event.at))
 
-    Simulation(scenario, scheduler=scheduler, algorithms=algorithms_of(scenario)).play([watch])
+    Simulation.of(scenario, scheduler=scheduler, algorithms=algorithms_of(scenario)).play([watch])
     plain = scenario.model_dump(mode="json", exclude_none=True)
     image = FarmImage(snapshot=found[0], scenario=plain)
     Path("image.json").write_bytes(msgspec.json.encode(image))
@@ -210,7 +210,7 @@ def test_whatif_lets_jobs_arrive_as_lately_where_they_can_overtake(farm, monkeyp
         if not found and isinstance(event, JobsSubmitted):
             memory.take(event.at, event.jobs)
 
-    Simulation(scenario, scheduler=scheduler).play([watch])
+    Simulation.of(scenario, scheduler=scheduler).play([watch])
     plain = scenario.model_dump(mode="json", exclude_none=True)
     (now,) = found
     image = FarmImage(snapshot=now, scenario=plain, recent=memory.recent(now.at))

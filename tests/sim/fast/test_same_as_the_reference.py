@@ -31,6 +31,7 @@ from farm.sim.fast.kernel import layout, native
 from farm.sim.fast.play import play as play_fast
 from farm.sim.fast.provisioners import Asking
 from farm.sim.fast.run_records import records
+from farm.sim.setting import Setting
 from farm.sim.simulation import play, provision
 from farm.sim.world import SimulatedWorld
 from farm.workload import batches
@@ -192,10 +193,11 @@ def compare(
     """Simulate with both engines, and compare if the compiled one could."""
     if algorithms is None:
         algorithms = data.draw(sizing(specs))
-    assert not why_not(rules, make_estimator(estimator), specs, algorithms)
-    assert not why_not_these(rules, Properties.of(jobs), specs)
+    setting = Setting(specs, rules, algorithms, ends)
+    assert not why_not(setting, make_estimator(estimator))
+    assert not why_not_these(setting, Properties.of(jobs))
     load = load_of(rules.policy, make_estimator(estimator), jobs)
-    played = play_fast(load, specs, rules, algorithms, ends_at=ends, noted=True)
+    played = play_fast(load, setting, noted=True)
     noted(f"played: {played is not None}, comes and goes: {any(s.loses for s in specs)}")
     if played is None:
         return

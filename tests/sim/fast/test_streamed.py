@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from farm.app.recorded.result import open_run
 from farm.app.runs.estimates import Estimating
 from farm.app.runs.simulated_run import simulated_run
-from farm.assembly import pool_specs, run_info
+from farm.assembly import run_info
 from farm.core.errors import InputError
 from farm.results.summary.summary import Summary, summarise
 from farm.results.summary.tally import Tallied, Tally
@@ -23,8 +23,8 @@ from farm.scenario import Scenario, parse_scenario
 from farm.sim.engines import StreamedRun, play
 from farm.sim.fast import streamed as module
 from farm.sim.fast.coverage import why_not, why_whole
-from farm.sim.fast.play import Setting
 from farm.sim.fast.streamed import Reader, play_streamed
+from farm.sim.setting import Setting
 from farm.workload import build_jobs
 from farm.workload.columns import Block
 from farm.workload.job_columns import JobColumns
@@ -105,14 +105,13 @@ def scenarios(draw: st.DrawFn) -> Scenario:
 
 def streamed(scenario: Scenario, least: int) -> RunRecords | None:
     """Play a scenario, reading some ``least`` jobs at a time."""
-    scheduler, pools = Estimating(scenario, live=False).scheduler(), pool_specs(scenario)
-    algorithms, rules = algorithms_of(scenario), scheduler.rules
-    assert not why_not(rules, scheduler.estimator, pools, algorithms)
-    assert not why_whole(scenario, rules, pools, algorithms)
+    scheduler = Estimating(scenario, live=False).scheduler()
+    setting = Setting.of(scenario, scheduler.rules, algorithms_of(scenario))
+    assert not why_not(setting, scheduler.estimator)
+    assert not why_whole(scenario, setting)
     jobs = build_jobs(scenario)
     assert isinstance(jobs, JobColumns)
-    tally = Tally(scenario.scheduling.fair_share, [pool.name for pool in pools])
-    setting = Setting(pools, rules, algorithms, scenario.ends_at)
+    tally = Tally((), [pool.name for pool in setting.pools])
     records = play_streamed(jobs.blocks(), scheduler.estimator, setting, tally, least=least)
     return None if records is None else StreamedRun(records).records()
 
@@ -120,7 +119,8 @@ def streamed(scenario: Scenario, least: int) -> RunRecords | None:
 def whole(scenario: Scenario) -> RunRecords:
     """Play a scenario with all of its jobs held."""
     scheduler = Estimating(scenario, live=False).scheduler()
-    return play(scenario, scheduler, build_jobs(scenario), algorithms_of(scenario), engine="fast")
+    setting = Setting.of(scenario, scheduler.rules, algorithms_of(scenario))
+    return play(setting, scheduler, build_jobs(scenario), engine="fast")
 
 
 def summed_up(scenario: Scenario, records: RunRecords) -> Summary:

@@ -46,7 +46,7 @@ def estimated(wanted) -> Simulation:
     """Return the simulation of a scenario with the estimates that it asks for."""
     estimating = Estimating(wanted, live=False)
     scheduler = make_scheduler(wanted, estimator=estimating.estimator)
-    return Simulation(wanted, scheduler=scheduler, around=estimating.around)
+    return Simulation.of(wanted, scheduler=scheduler, around=estimating.around)
 
 
 def story(wanted) -> list:
@@ -115,7 +115,7 @@ def test_a_long_queue_is_swept_periodically() -> None:
             assert given.dispatch_at is not None
             sweeps.append(forecaster.swept_at)
 
-    Simulation(wanted, scheduler=scheduler).play([watch])
+    Simulation.of(wanted, scheduler=scheduler).play([watch])
     assert len(sweeps) > 100
     assert len(set(sweeps)) <= sweeps[-1] / 100 + 2
 
@@ -141,7 +141,7 @@ def test_running_jobs_count_with_their_builders_time() -> None:
                 pass
             found.append(event.at + (whole_table(sweep.estimates)[0] or 0.0))
 
-    Simulation(wanted, scheduler=scheduler).play([watch])
+    Simulation.of(wanted, scheduler=scheduler).play([watch])
     assert found == [pytest.approx(20.0)]
 
 
@@ -182,7 +182,7 @@ def in_steps(wanted, steps, rules=(FARM, LAUNCHPAD), **more) -> list:
         return hasty.around
 
     told, auditor = [], Auditor()
-    simulation = Simulation(wanted, scheduler=scheduler, around=around)
+    simulation = Simulation.of(wanted, scheduler=scheduler, around=around)
     simulation.play([auditor, lambda event, commands: told.append((event, list(commands)))])
     auditor.close()
     return told

@@ -51,7 +51,7 @@ def played(scenario: Scenario, after: int) -> tuple[FarmSnapshot, dict[str, floa
     That is when each job is dispatched next, if at all.
     """
     events = []
-    simulation = Simulation(scenario, algorithms=algorithms_of(scenario))
+    simulation = Simulation.of(scenario, algorithms=algorithms_of(scenario))
     simulation.play([lambda event, _: events.append(event)])
     last = max(n for n, event in enumerate(events) if isinstance(event, JobsSubmitted))
     return followed(scenario, min(last + after, len(events) - 1))
@@ -72,7 +72,7 @@ def followed(scenario: Scenario, wanted: int) -> tuple[FarmSnapshot, dict[str, f
             dispatched.clear()
             found.append(snapshot_of(scheduler, event.at))
 
-    Simulation(scenario, scheduler=scheduler, algorithms=algorithms_of(scenario)).play([watch])
+    Simulation.of(scenario, scheduler=scheduler, algorithms=algorithms_of(scenario)).play([watch])
     return found[0], dispatched
 
 
@@ -167,7 +167,7 @@ def busy_farm(**scheduling):
             frozen.load(run_times.dump())
             found.append(frozen)
 
-    Simulation(scenario, scheduler=scheduler).play([watch])
+    Simulation.of(scenario, scheduler=scheduler).play([watch])
     return partial(fork_of, scenario=scenario, snapshot=found[0], run_times=found[1])
 
 
@@ -412,7 +412,7 @@ def test_contention_counts_once(estimates) -> None:
             found.append(snapshot_of(scheduler, 5300.0))
         dispatched.update((c.job.id, event.at) for c in commands if isinstance(c, StartJob))
 
-    Simulation(scenario, scheduler=scheduler).play([watch])
+    Simulation.of(scenario, scheduler=scheduler).play([watch])
     snapshot = msgspec.json.decode(msgspec.json.encode(found[-1]), type=FarmSnapshot)
     rolled = rollouts(partial(fork_of, scenario, snapshot, run_times), count=3, processes=1)
     truth = [dispatched[job] for job in rolled.jobs]
