@@ -15,7 +15,7 @@ from farm.core.events import BuilderLost, JobFinished
 from farm.live.operating.client import FarmClient
 from farm.live.redis.connection import connect
 from farm.live.redis.keys import Keys
-from farm.live.store.store import Store
+from farm.live.store.farm_reader import FarmReader
 from farm.live.wire.messages import UNSTAMPED, VERSION, Beat, Envelope, encode
 
 #: what a call raises while the server is away, or refuses
@@ -67,7 +67,7 @@ class ServerFaults:
         self._redis = connect(client.url, "farm-chaos")
         self.client = client
         self._keys: Keys = client.keys
-        self._store = Store(self._redis, self._keys)
+        self._reader = FarmReader(self._redis, self._keys)
 
     def close(self) -> None:
         """Close the connection."""
@@ -90,7 +90,7 @@ class ServerFaults:
         """Return the ends of all jobs by id, and the ids of those that have not ended."""
         pairs = self._redis.hgetall(self._keys.results).items()
         ends = {name.decode(): msgspec.json.decode(end, type=EndJob) for name, end in pairs}
-        return ends, set(self._store.jobs())
+        return ends, set(self._reader.jobs())
 
     def cut_connections(self) -> None:
         """Close every connection except this one."""
@@ -119,7 +119,7 @@ class ServerFaults:
 
     def forged_reports(self, rng: random.Random) -> None:
         """Report ends of running jobs, and losses of builders, in the name of other hosts."""
-        running = [r for r in self._store.jobs().values() if r.builder is not None]
+        running = [r for r in self._reader.jobs().values() if r.builder is not None]
         hosts = [*self.client.hosts(), "stranger"]
         for record in rng.sample(running, min(AT_ONCE, len(running))):
             builder = record.builder or ""

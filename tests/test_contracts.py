@@ -23,10 +23,6 @@ LONG_FILES: dict[str, str] = {}
 
 #: a longer class does more than one thing
 CLASS_LINES_ALLOWED = 250
-#: longer classes of the product, which are to shrink: with these lines at most
-LONG_CLASSES = {
-    "farm/live/store/store.py:Store": 282,
-}
 
 FORBIDDEN_NAMES = {"utils.py", "util.py", "helpers.py", "common.py", "misc.py"}
 
@@ -86,14 +82,8 @@ def test_no_class_is_long():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.ClassDef)
     }
-    too_long = {
-        name: length
-        for name, length in lengths.items()
-        if length > LONG_CLASSES.get(name, CLASS_LINES_ALLOWED)
-    }
+    too_long = {name: length for name, length in lengths.items() if length > CLASS_LINES_ALLOWED}
     assert too_long == {}
-    short = [name for name in LONG_CLASSES if lengths.get(name, 0) <= CLASS_LINES_ALLOWED]
-    assert short == [], "no longer long: take it off the list"
 
 
 def test_no_file_has_a_meaningless_name():

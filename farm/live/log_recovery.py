@@ -26,6 +26,7 @@ from farm.live.protocol.roster import BuilderRequests
 from farm.live.redis.fence import Fence
 from farm.live.redis.keys import Cursor
 from farm.live.redis.trouble import ServerCalls
+from farm.live.store.farm_reader import FarmReader
 from farm.live.store.log_drain import EVENTS, LOCK, OLDER, Position, position_in
 from farm.live.store.saved import Learned, SavedFarm
 from farm.live.store.store import Store
@@ -82,7 +83,7 @@ def set_aside(folder: Path, commits: int) -> None:
 
 
 def recovered(
-    store: Store, fence: Fence, call: ServerCalls, speed: float, stays: Stays
+    store: Store, reader: FarmReader, fence: Fence, call: ServerCalls, speed: float, stays: Stays
 ) -> Recovery | None:
     """Return the farm as its event log has it; None: the server has all of that, or is to have.
 
@@ -95,7 +96,7 @@ def recovered(
         set_aside(folder, commits)
     if not (ahead := ahead_of(folder, commits)):
         return None
-    cursor = call(lambda: store.begin_again(speed))
+    cursor = call(reader.cursor)
 
     def known(names: list[str]) -> Collection[str]:
         return call(lambda: store.known(names))

@@ -32,6 +32,7 @@ from farm.live.redis.lease import Lease
 from farm.live.redis.server import choose_server
 from farm.live.redis.trouble import MAX_ABSENCE, ServerCalls, unusable_server
 from farm.live.settings import LiveSettings
+from farm.live.store.farm_reader import FarmReader
 from farm.live.store.log_drain import LogDrain
 from farm.live.store.saved import SavedFarm, snapshot_of_saved
 from farm.live.store.store import Store
@@ -275,10 +276,10 @@ class _Farm:
                 # a server that outlives us: leave it as it was
                 self._stack.callback(_clear_quietly, self._store)
             return None
-        speed = self._options.speed
-        if (found := recovered(self._store, self._fence, call, speed, stays)) is not None:
+        speed, reader = self._options.speed, FarmReader(self._client, self._keys)
+        if (found := recovered(self._store, reader, self._fence, call, speed, stays)) is not None:
             self._ends = found.ends
-        saved = found.farm if found else None if stays.fresh else call(self._store.saved)
+        saved = found.farm if found else None if stays.fresh else call(reader.saved)
         if saved is None:
             call(lambda: self._store.open(speed, stays=True))
         elif saved.speed != speed:
@@ -292,7 +293,8 @@ class _Farm:
             self._store.keep_log(drain)
         if saved is not None:
             stays.restore(snapshot_of_saved(saved), saved.rules != stays.rules, saved.learned)
-        call(lambda: self._store.take_over(stays.rules))
+        spoilt = saved.spoilt if saved else ()
+        call(lambda: self._store.take_over(speed, stays.rules, spoilt))
         if found is not None:
             self._fence.expect(found.commits)
         return saved

@@ -32,6 +32,7 @@ from farm.core.state.snapshot import FarmSnapshot, snapshot_of
 from farm.forecasts.runtime.registry import make_estimator
 from farm.live.store.state_writer import StateWriter
 from farm.live.redis.keys import Keys
+from farm.live.store.farm_reader import FarmReader
 from farm.live.store.saved import Counts, snapshot_of_saved
 from farm.live.store.batch import Batch
 from farm.live.store.store import Store
@@ -70,7 +71,7 @@ store.commit(batch, {}, 5.0)
 image = msgspec.json.encode(snapshot_of(scheduler, 5.0))
 for snapshot in (
     msgspec.json.decode(image, type=FarmSnapshot),
-    snapshot_of_saved(store.saved()),
+    snapshot_of_saved(FarmReader(store._client, Keys()).saved()),
 ):
     state = restored(snapshot, rules, estimator).jobs["b"]
     assert (state.job.colour, state.mood) == ("blue", "glad")

@@ -104,6 +104,8 @@ class SavedFarm(msgspec.Struct, frozen=True, kw_only=True):
     #: requested builders that come with hosts of their own
     requested: dict[str, Play] = {}
     learned: Learned = Learned()
+    #: keys of which something could not be read: the first commit writes all anew
+    spoilt: frozenset[str] = frozenset()
 
     @property
     def now(self) -> float:

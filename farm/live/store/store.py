@@ -8,38 +8,28 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from copy import copy
 from functools import partial
 from itertools import islice
-from math import inf
-from typing import TypeVar
 
 import msgspec
 
 from farm.core.commands import EndJob
 from farm.core.errors import ServerError
-from farm.core.state.snapshot import BuilderRecord, JobRecord
 from farm.live.clock import MachineClock
-from farm.live.redis.connection import Connection, server_time
+from farm.live.redis.connection import Connection
 from farm.live.redis.fence import Fence, LostWritesError, carry_out
-from farm.live.redis.keys import LAST_ENTRY, UNREADABLE, Cursor, Keys, after, literal, written_at
+from farm.live.redis.keys import LAST_ENTRY, Cursor, Keys, after, literal
 from farm.live.redis.trouble import PassOverSpoilt
 from farm.live.store.batch import Batch, pieces
 from farm.live.store.log_drain import LogDrain
 from farm.live.store.published import Notices
-from farm.live.store.saved import Counts, HostLife, Learned, SavedFarm
 from farm.live.wire.dead_letters import DeadLetter, kept, set_aside
-from farm.live.wire.messages import VERSION, Play
-
-T = TypeVar("T")
+from farm.live.wire.messages import VERSION
 
 #: fields of ``meta`` of a farm that stays up
 META = len(("version", "speed", "rules", "cursor", "at", "clock", "counts"))
-
-_WHAT_TO_DO = (
-    "begin afresh (--fresh), restore the server's data from a copy, or use another FARM_PREFIX"
-)
 
 
 class Store:
@@ -54,8 +44,8 @@ class Store:
         #: every change goes through it
         self.fence = fence or Fence(client, keys)
         self.notices = Notices(self.fence, client, keys)
-        #: keys that could not be read when a successor began: its first commit writes all anew
-        self._spoilt: set[str] = set()
+        #: see SavedFarm
+        self._spoilt: Collection[str] = ()
         self._clock = MachineClock()
         #: called when lines of the event log may have been committed
         self._on_log: Callable[[], object] = lambda: None
@@ -138,7 +128,7 @@ class Store:
                 self.notices.publish_again(pipe)
 
             write(fill)
-        self._spoilt.clear()
+        self._spoilt = ()
         self._on_log()
         return lost
 
@@ -173,8 +163,10 @@ class Store:
         letters = kept(self._client, self._keys)
         return {(one.stream, one.entry) for one in letters if one.reason == "error"}
 
-    def take_over(self, rules: str) -> None:
-        """Let a successor write anew what follows from the rest, under its rules."""
+    def take_over(self, speed: float, rules: str, spoilt: Collection[str] = ()) -> None:
+        """Let a successor write anew what follows from the rest; ``spoilt``: see SavedFarm."""
+        self._meta = _meta(speed) | {"rules": rules}
+        self._spoilt = spoilt
 
         def fill(pipe: Connection) -> None:
             pending = map(self._keys.pending, self._platforms())
@@ -182,7 +174,6 @@ class Store:
             pipe.hset(self._keys.meta, "rules", rules)
 
         self.fence.write(fill)
-        self._meta["rules"] = rules
 
     def open(self, speed: float, *, stays: bool = False) -> None:
         """Begin a fresh farm: forget what an earlier one of this prefix left.
@@ -191,19 +182,11 @@ class Store:
         the first commit.
         """
         self.clear()
-        self._meta = {"version": VERSION, "speed": repr(speed)}
+        self._meta = _meta(speed)
         meta: dict[str, object] = dict(self._meta)
         if stays:
             meta |= {"cursor": b"{}", "at": "0.0", "clock": self._clock.now(), "counts": b"{}"}
         self.fence.write(lambda pipe: pipe.hset(self._keys.meta, mapping=meta))
-
-    def begin_again(self, speed: float) -> Cursor:
-        """Begin a farm that is known from elsewhere; return how far its streams were read."""
-        self._meta = {"version": VERSION, "speed": repr(speed)}
-        with PassOverSpoilt(), contextlib.suppress(*UNREADABLE):
-            read = self._client.hget(self._keys.meta, "cursor") or b"{}"
-            return msgspec.json.decode(read, type=Cursor)
-        return {}
 
     def clear(self) -> None:
         """Delete every key of this farm but its lease and its fence.
@@ -230,11 +213,7 @@ class Store:
         self.clear()
         self._client.unlink(self._keys.fence)
 
-    # --- reading: all ------------------------------------------------------------------------
-
-    def jobs(self) -> dict[str, JobRecord]:
-        """Return the jobs that have not ended, by id."""
-        return self._hash(self._keys.jobs, JobRecord)
+    # --- reading ------------------------------------------------------------------------------
 
     def known(self, job_ids: Sequence[str]) -> set[str]:
         """Return which of these ids belong to a job, live or ended (of those still kept).
@@ -248,68 +227,6 @@ class Store:
             pipe.hmget(key, job_ids)
         live, ended = carry_out(pipe)
         return {name for name, a, b in zip(job_ids, live, ended, strict=True) if a or b}
-
-    def builders(self) -> dict[str, BuilderRecord]:
-        """Return the builders that are there, by id."""
-        return self._hash(self._keys.builders, BuilderRecord)
-
-    def saved(self) -> SavedFarm | None:
-        """Return the saved farm of an earlier scheduler; None if there is none.
-
-        Raises ServerError for a farm of another version.
-        """
-        keys = self._keys
-        pairs = self._client.hgetall(keys.meta).items()
-        meta = {name.decode(errors="replace"): value for name, value in pairs}
-        if "cursor" not in meta or "counts" not in meta:
-            return None
-        _check_whole(self._client, keys, meta)
-        try:
-            at, speed = _number(meta["at"]), _number(meta["speed"])
-            cursor = msgspec.json.decode(meta["cursor"], type=Cursor)
-            counts = msgspec.json.decode(meta["counts"], type=Counts)
-            rules = meta.get("rules", b"").decode()
-            age = self._clock.since(meta.get("clock", b"").decode())
-            if age is None:  # since the last report was read, by the server's clock
-                read_at = max(map(written_at, cursor.values()), default=0.0)
-                age = max(0.0, server_time(self._client) - read_at) if read_at else 0.0
-        except (ValueError, *UNREADABLE) as error:
-            raise ServerError(f"{keys.meta} cannot be read ({error}): {_WHAT_TO_DO}") from None
-        self._meta = {"version": VERSION, "speed": repr(speed)}
-        return SavedFarm(
-            at=at,
-            speed=speed,
-            cursor=cursor,
-            age=age,
-            rules=rules,
-            counts=counts,
-            jobs=self.jobs(),
-            builders=self.builders(),
-            lives=self._hash(keys.lives, HostLife),
-            wanted=self._hash(keys.wanted, Play),
-            requested=self._hash(keys.requested, Play),
-            learned=self.learned(),
-        )
-
-    def learned(self) -> Learned:
-        """Return what an earlier scheduler knew of the past, if that can be read."""
-        with PassOverSpoilt(), contextlib.suppress(*UNREADABLE):
-            return msgspec.json.decode(self._client.get(self._keys.learned) or b"{}", type=Learned)
-        return Learned()
-
-    def _hash(self, key: str, kind: type[T]) -> dict[str, T]:
-        """Return what can be read of a hash; the first commit writes it anew."""
-        pairs, found = dict[bytes, bytes](), dict[str, T]()
-        self._spoilt.add(key)
-        with PassOverSpoilt():
-            pairs = self._client.hgetall(key)
-            self._spoilt.discard(key)
-        for name, text in pairs.items():
-            try:
-                found[name.decode()] = msgspec.json.decode(text, type=kind)
-            except UNREADABLE:
-                self._spoilt.add(key)
-        return found
 
     def _platforms(self) -> list[str]:
         with PassOverSpoilt():
@@ -326,6 +243,10 @@ class Store:
         return dict(zip(names, carry_out(pipe), strict=True))
 
 
+def _meta(speed: float) -> dict[str, str | int]:
+    return {"version": VERSION, "speed": repr(speed)}
+
+
 def _check_alone(client: Connection, keys: Keys, names: Iterable[bytes]) -> None:
     """Raise ServerError if these are also keys of a farm within a family of this one's.
 
@@ -340,27 +261,3 @@ def _check_alone(client: Connection, keys: Keys, names: Iterable[bytes]) -> None
                 f"may be this one's, of the prefix {keys.prefix!r}: nothing was "
                 "deleted; give one of them another FARM_PREFIX"
             )
-
-
-def _check_whole(client: Connection, keys: Keys, meta: Mapping[str, bytes]) -> None:
-    """Raise ServerError for a farm of another version, or one of which something is missing."""
-    if missing := {"version", "speed", "at"} - set(meta):
-        jobs = client.hlen(keys.jobs)
-        raise ServerError(
-            f"what is left of the farm in Redis is incomplete: {keys.meta} has no "
-            f"{' and no '.join(sorted(missing))} (the server was emptied while a farm ran, it "
-            f"seems); {jobs:,} of its jobs are there: {_WHAT_TO_DO}"
-        )
-    version = meta["version"][:20].decode(errors="replace")
-    if version != str(VERSION):
-        raise ServerError(
-            f"the farm in Redis is of version {version!r}, this is version {VERSION}: run the "
-            "release that left it, use another FARM_PREFIX, or begin afresh (--fresh)"
-        )
-
-
-def _number(text: bytes) -> float:
-    """Return a number that a farm's time, or its speed, can be; raises ValueError."""
-    if not 0 <= (value := float(text)) < inf:
-        raise ValueError(f"{value:g}")
-    return value

@@ -97,7 +97,7 @@ class History:
             for s in live.values()
             if s.slot is not None
         }
-        shown = self.store.jobs()
+        shown = self.store.reader.jobs()
         assert {
             (name, one.attempts, one.builder, one.slot)
             for name, one in shown.items()
@@ -107,7 +107,7 @@ class History:
             name for name, *_ in on_builders
         }
         assert writer.running == len(on_builders)
-        builders = self.store.builders()
+        builders = self.store.reader.builders()
         assert {name: record.busy for name, record in builders.items()} == {
             name: state.busy for name, state in farm.scheduler.builders.items()
         }
@@ -167,18 +167,19 @@ def test_a_successor_finds_each_builder_as_it_was():
         history.farm.operator.send(event)
     history.farm.advance(1.0)
     records = snapshot_of(history.farm.scheduler, 1.0).builders
-    assert history.store.builders() == {view.builder.id: view for view in records}
-    assert history.store.builders()["arm-1"].overloaded
+    assert history.store.reader.builders() == {view.builder.id: view for view in records}
+    assert history.store.reader.builders()["arm-1"].overloaded
 
 
 def test_a_successor_holds_jobs_back_until_the_same_instant():
     """Until when a job waits for a faster builder is committed with the counts."""
-    farm, batch = History(0).farm, Batch()
+    history, batch = History(0), Batch()
+    farm = history.farm
     farm.scheduler.dispatcher.held["a"] = 456.0
     farm._store.open(1.0, stays=True)
     batch.counts = counts_of(farm.scheduler, 0, {})
     farm._store.commit(batch, {}, 3.0)
-    saved = farm._store.saved()
+    saved = history.store.reader.saved()
     assert saved is not None
     assert snapshot_of_saved(saved).held == {"a": 456.0}
 

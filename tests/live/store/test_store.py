@@ -14,6 +14,7 @@ from farm.live.redis.keys import LAST_ENTRY, Keys, encode_member
 from farm.live.redis.lease import Lease
 from farm.live.run import _clear_quietly
 from farm.live.store.batch import Batch
+from farm.live.store.farm_reader import FarmReader
 from farm.live.store.saved import Counts, HostLife
 from farm.live.store.store import Store
 from farm.live.wire.inbox import Inbox
@@ -54,7 +55,7 @@ def test_waiting_jobs_are_in_policy_order(store: ReadableStore, redis, keys: Key
     first = store.waiting("amd64/virtual", 0, 3)
     assert first == ["job-20", "job-0", "job-1"]
     assert store.waiting("amd64/virtual", 23, 10) == ["job-23", "job-24"]
-    assert store.jobs()["job-3"].job == Job(id="job-3", service_time=1.0, platform=AMD64)
+    assert store.reader.jobs()["job-3"].job == Job(id="job-3", service_time=1.0, platform=AMD64)
 
 
 def test_a_job_moves_from_waiting_to_running_to_ended(store: ReadableStore, redis, keys: Keys):
@@ -78,7 +79,7 @@ def test_a_job_moves_from_waiting_to_running_to_ended(store: ReadableStore, redi
     batch.ended[job.id] = end
     store.commit(batch, {}, 3.0)
     assert redis.zrange(keys.running, 0, -1) == []
-    assert store.jobs() == {}
+    assert store.reader.jobs() == {}
     assert store.result(job.id) == end
     assert store.count_results() == 1
 
@@ -94,7 +95,7 @@ def test_committing_twice_changes_nothing(store: ReadableStore, redis, keys: Key
     store.commit(batch, {}, 0.0)
     store.commit(batch, {}, 0.0)
     assert store.depths() == {"amd64/virtual": 1}
-    assert store.builders() == {"b": view}
+    assert store.reader.builders() == {"b": view}
     # a host takes from the right: the oldest first
     assert redis.rpop(keys.host_list("host")) == b"one"
     assert store.queued_messages(["host", "other"]) == {"host": 3, "other": 0}
@@ -189,11 +190,11 @@ def test_no_step_of_a_wall_clock_moves_farm_time(store: ReadableStore, redis, ke
     redis.hset(keys.meta, mapping={"version": VERSION, "speed": "1.0"})
     long_ago = "1000-0"  # by the server's clock: 1970
     store.commit(batch, {"reports": long_ago}, 5.0)
-    saved = store.saved()
+    saved = store.reader.saved()
     assert saved is not None
     assert 0.0 <= saved.age < 3600.0
     redis.hset(keys.meta, "clock", "another-boot 17.0")
-    saved = store.saved()
+    saved = store.reader.saved()
     assert saved is not None
     assert saved.age > 1e9
 
@@ -205,13 +206,13 @@ def test_a_farm_cannot_continue_from_an_emptied_server(store: ReadableStore, key
     batch.counts = Counts(serial=1)
     store.commit(batch, {}, 1.0)
     with pytest.raises(ServerError, match=r"no speed and no version .* 1 of its jobs .*--fresh"):
-        store.saved()
+        store.reader.saved()
 
 
 def test_a_farm_is_rewritten_in_place_of_old_data(store: ReadableStore, redis, keys: Keys):
     """Old data on the server are replaced: no job appears twice, or has no place."""
     store.open(1.0)
-    store.take_over("rules")
+    store.take_over(1.0, "rules")
     old, ended = Batch(), EndJob(Job(id="job-0", service_time=1.0), "succeeded", 1, 0.0, 9.0)
     for number in range(3):
         waits(old, number)
@@ -224,10 +225,10 @@ def test_a_farm_is_rewritten_in_place_of_old_data(store: ReadableStore, redis, k
     waits(now, 2)
     store.restore(now, [ended], {}, 10.0)
     assert store.waiting("amd64/virtual", 0, 9) == ["job-2"]
-    assert set(store.jobs()) == {"job-2"}
+    assert set(store.reader.jobs()) == {"job-2"}
     assert redis.zcard(keys.running) == redis.llen(keys.host_list("host")) == 0
     assert store.known(["job-0", "job-1", "job-2"]) == {"job-0", "job-2"}
-    saved = store.saved()
+    saved = store.reader.saved()
     assert saved is not None
     assert (saved.at, saved.rules, saved.speed, set(saved.lives)) == (10.0, "rules", 1.0, {"host"})
 
@@ -247,7 +248,7 @@ def test_a_large_farm_is_rewritten_in_pieces(store: ReadableStore, redis, keys: 
     def look(part: Batch, *args, **named) -> None:
         seen.append(redis.hlen(keys.jobs))
         with pytest.raises(ServerError, match="incomplete"):
-            ReadableStore(redis, keys).saved()
+            FarmReader(redis, keys).saved()
         if len(seen) == 4:
             redis.delete(keys.fence, keys.jobs)  # emptied once more
         write(part, *args, **named)
@@ -259,7 +260,7 @@ def test_a_large_farm_is_rewritten_in_pieces(store: ReadableStore, redis, keys: 
             store.restore(farm, [], {}, 10.0)
     assert seen == [0, 3, 6, 9]
     store.restore(farm, [], {}, 10.0)
-    assert len(store.jobs()) == redis.zcard(keys.submitted) == 10
+    assert len(store.reader.jobs()) == redis.zcard(keys.submitted) == 10
     assert store.waiting("amd64/virtual", 0, 99) == [f"job-{number}" for number in range(10)]
 
 
@@ -282,11 +283,11 @@ def test_a_deposed_scheduler_clears_nothing(redis, keys: Keys):
 def test_what_is_written_once_is_renewed(store: ReadableStore, redis, keys: Keys):
     """Only a successor reads it, which would begin nothing without it."""
     store.open(2.0, stays=True)
-    store.take_over("rules")
+    store.take_over(2.0, "rules")
     store.commit(Batch(), {"reports": "1-0"}, 3.0)
     redis.hset(keys.meta, mapping={"version": "garbage", "speed": "{"})
     store.look_at_keys(jobs=0, builders=0, hosts=0)
-    saved = ReadableStore(redis, keys).saved()
+    saved = FarmReader(redis, keys).saved()
     assert saved is not None
     assert (saved.speed, saved.at) == (2.0, 3.0)
 
@@ -308,10 +309,10 @@ def test_what_a_successor_cannot_read_is_written_anew(
     redis.set(keys.learned, garbage or b"")
     redis.sadd(keys.platforms, b"\xff")
     redis.lpush(keys.dead_letters, garbage or b"")
-    saved = store.saved()
+    saved = store.reader.saved()
     assert saved is not None
     assert set(saved.jobs) == {"job-1"}
-    store.take_over("rules")
+    store.take_over(1.0, "rules", saved.spoilt)
     with pytest.raises(LostWritesError) as caught:
         store.commit(batch, {}, 2.0)
     assert set(caught.value.keys) == hashes
@@ -328,7 +329,7 @@ def test_a_farm_whose_counts_cannot_be_read_is_reported(
     store.open(1.0, stays=True)
     redis.hset(keys.meta, field, b"\xff")
     with pytest.raises(ServerError, match=r"meta cannot be read .*--fresh"):
-        store.saved()
+        store.reader.saved()
 
 
 def test_a_finished_run_on_a_server_that_was_emptied_stays_finished(redis, keys: Keys):
