@@ -16,8 +16,8 @@ from farm.live.clock import FarmClock
 from farm.live.options import Stays
 from farm.live.protocol.out import Out
 from farm.live.protocol.protocol import Protocol
-from farm.live.redis.fence import LostWritesError
 from farm.live.redis.keys import Cursor
+from farm.live.redis.leader_fencing import LostWritesError
 from farm.live.redis.trouble import MAX_ABSENCE, ServerCalls, Trouble
 from farm.live.store.batch import MAX_LOG, Batch
 from farm.live.store.saved import Counts, SavedFarm

@@ -23,8 +23,8 @@ from farm.core.state.snapshot import builder_record, job_record, trees_of
 from farm.live.commits import counts_of, named
 from farm.live.options import Stays
 from farm.live.protocol.roster import BuilderRequests
-from farm.live.redis.fence import Fence
 from farm.live.redis.keys import Cursor
+from farm.live.redis.leader_fencing import Fence
 from farm.live.redis.trouble import ServerCalls
 from farm.live.store.farm_reader import FarmReader
 from farm.live.store.log_drain import EVENTS, LOCK, OLDER, Position, position_in

@@ -26,8 +26,8 @@ from farm.live.hosts.host_processes import HostProcesses, hosts_needed
 from farm.live.log_recovery import recovered
 from farm.live.options import LiveOptions
 from farm.live.redis.connection import Connection, connect
-from farm.live.redis.fence import Fence, LostWritesError
 from farm.live.redis.keys import Keys
+from farm.live.redis.leader_fencing import Fence, LostWritesError
 from farm.live.redis.lease import Lease
 from farm.live.redis.server import choose_server
 from farm.live.redis.trouble import MAX_ABSENCE, ServerCalls, unusable_server

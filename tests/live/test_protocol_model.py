@@ -30,8 +30,8 @@ from hypothesis.stateful import (
 
 from farm.core.errors import RunError
 from farm.core.model import Job, Platform
-from farm.live.redis.fence import WatchedKeys
 from farm.live.redis.keys import Keys
+from farm.live.redis.leader_fencing import WatchedKeys
 from farm.live.redis.server import EmbeddedServer
 from tests.fixtures.examples import IN_SEARCH, of_part
 from tests.worlds.stepwise import POOLS, Host, Leader, Stepwise

@@ -27,8 +27,8 @@ from farm.live.redis.connection import (
     redacted,
     server_time,
 )
-from farm.live.redis.fence import charge_at
 from farm.live.redis.keys import Cursor, Keys, place_of, written_at
+from farm.live.redis.leader_fencing import charge_at
 from farm.live.redis.lease import Holder, holder_of
 from farm.live.redis.trouble import Trouble, diagnose, unusable_server
 from farm.live.settings import DEFAULT_PREFIX

@@ -15,7 +15,8 @@ import redis
 
 from farm.core.errors import ServerError
 from farm.live.redis.connection import Connection, redacted
-from farm.live.redis.fence import (
+from farm.live.redis.keys import UNREADABLE, Keys
+from farm.live.redis.leader_fencing import (
     Charge,
     DeposedError,
     Fence,
@@ -24,7 +25,6 @@ from farm.live.redis.fence import (
     charge_of,
     set_charge,
 )
-from farm.live.redis.keys import UNREADABLE, Keys
 from farm.live.redis.trouble import PassOverSpoilt, is_spoilt
 from farm.processes.identity import began_at, end_of, is_alive, process_space
 

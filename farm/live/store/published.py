@@ -9,8 +9,8 @@ import msgspec
 import redis
 
 from farm.live.redis.connection import Connection, server_time
-from farm.live.redis.fence import Fence, LostWritesError
 from farm.live.redis.keys import Keys
+from farm.live.redis.leader_fencing import Fence, LostWritesError
 from farm.live.store.saved import Learned
 from farm.live.wire.pool_report import FarmStatus, HostRecord, PoolReport
 

@@ -19,8 +19,8 @@ from farm.core.commands import EndJob
 from farm.core.errors import ServerError
 from farm.live.clock import MachineClock
 from farm.live.redis.connection import Connection
-from farm.live.redis.fence import Fence, LostWritesError, carry_out
 from farm.live.redis.keys import LAST_ENTRY, Cursor, Keys, after, literal
+from farm.live.redis.leader_fencing import Fence, LostWritesError, carry_out
 from farm.live.redis.trouble import PassOverSpoilt
 from farm.live.store.batch import Batch, pieces
 from farm.live.store.log_drain import LogDrain

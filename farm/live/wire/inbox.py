@@ -15,8 +15,8 @@ import msgspec
 import redis
 
 from farm.live.redis.connection import SOCKET_TIMEOUT, Connection
-from farm.live.redis.fence import LostWritesError
 from farm.live.redis.keys import LAST_ENTRY, STREAMS, Cursor, Keys, Stream, place_of, written_at
+from farm.live.redis.leader_fencing import LostWritesError
 from farm.live.redis.trouble import PassOverSpoilt, RedisError, is_spoilt
 from farm.live.wire.dead_letters import DeadLetter, Reason, Refusals, shown
 from farm.live.wire.messages import Envelope, MessageError, Report, decode_envelope

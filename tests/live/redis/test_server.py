@@ -20,7 +20,7 @@ import redis
 
 from farm.core.errors import ServerError
 from farm.live.redis.connection import check_server, connect, redacted
-from farm.live.redis.fence import WatchedKeys
+from farm.live.redis.leader_fencing import WatchedKeys
 from farm.live.redis.lease import Lease
 from farm.live.redis.server import EmbeddedServer, GivenServer, choose_server
 from farm.processes.identity import process_space

@@ -9,8 +9,8 @@ from farm.core.commands import EndJob
 from farm.core.errors import ServerError
 from farm.core.model import Builder, Job, Platform
 from farm.core.state.snapshot import BuilderRecord
-from farm.live.redis.fence import DeposedError, LostWritesError
 from farm.live.redis.keys import LAST_ENTRY, Keys, encode_member
+from farm.live.redis.leader_fencing import DeposedError, LostWritesError
 from farm.live.redis.lease import Lease
 from farm.live.run import _clear_quietly
 from farm.live.store.batch import Batch

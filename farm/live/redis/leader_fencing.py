@@ -1,11 +1,11 @@
-"""Fencing of writes: the epoch of the scheduler in charge, and the number of its commits.
+"""What becomes of an old leader: the server refuses its writes, by a fencing token.
 
-A scheduler that takes a farm in charge gets the next epoch. The server carries out a transaction
-only if that epoch is still the farm's: what a scheduler sends that was paused for longer than its
-lease is refused, whatever it believes. Commits are counted beside it. So one whose answer was lost
-is known to have been made, and a server that came back without its last writes is found out.
-The process in charge is named beside both, so that it is known after its lease has expired, and
-that a server which had lost an epoch may give it again.
+The token is the epoch: a scheduler that takes a farm in charge gets the next one. The server
+carries out a transaction only if that epoch is still the farm's: what a scheduler sends that was
+paused for longer than its lease is refused, whatever it believes. Commits are counted beside it. So
+one whose answer was lost is known to have been made, and a server that came back without its last
+writes is found out. The process in charge is named beside both, so that it is known after its lease
+has expired, and that a server which had lost an epoch may give it again.
 """
 
 from __future__ import annotations

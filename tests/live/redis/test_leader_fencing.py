@@ -6,8 +6,8 @@ import pytest
 import redis as redis_library
 from redis.connection import Connection
 
-from farm.live.redis.fence import DeposedError, Fence, LostWritesError
 from farm.live.redis.keys import Keys
+from farm.live.redis.leader_fencing import DeposedError, Fence, LostWritesError
 from farm.live.redis.lease import Lease
 from tests.fixtures.store import watching
 
@@ -128,7 +128,7 @@ def test_a_doubtful_commit_is_settled_by_a_notice(client, keys: Keys, counts, mo
     fence = Fence(client, keys)
     with monkeypatch.context() as trouble:
         cut_once(trouble, carried_out=True)
-        trouble.setattr("farm.live.redis.fence.TRIES", 1)
+        trouble.setattr("farm.live.redis.leader_fencing.TRIES", 1)
         with pytest.raises(redis_library.ConnectionError):
             fence.write(counts, commit=True)
     fence.write(lambda pipe: pipe.set(f"{keys.prefix}notice", 1))
