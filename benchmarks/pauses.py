@@ -34,7 +34,7 @@ from farm.forecasts.dispatch.formula_at_submission import FormulaForecaster
 from farm.forecasts.dispatch.rules import RULES
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.forecasts.runtime.registry import make_estimator
-from farm.live.hosts.host_processes import HostProcesses
+from farm.live.host_processes import HostProcesses
 from farm.live.operating.control_plane import ControlPlane
 from farm.live.options import LiveOptions
 from farm.live.run import Watchers, run_live

@@ -15,7 +15,7 @@ from farm.core.events import BuilderLost, JobFinished
 from farm.live.operating.client import FarmClient
 from farm.live.redis.connection import connect
 from farm.live.redis.keys import Keys
-from farm.live.store.farm_reader import FarmReader
+from farm.live.store.saved import FarmReader
 from farm.live.wire.messages import UNSTAMPED, VERSION, Beat, Envelope, encode
 
 #: what a call raises while the server is away, or refuses

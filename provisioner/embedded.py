@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 
 from farm.core.pools.algorithm import AnyAlgorithm, first_plan_at
-from farm.live.hosts.host_processes import HostProcesses, hosts_needed
+from farm.live.host_processes import HostProcesses, hosts_needed
 from farm.live.operating.control_plane import ControlPlane
 from farm.live.wire.messages import GiveUpBuilder, Watch
 from farm.live.wire.pool_report import EMBEDDED

@@ -14,7 +14,7 @@ from farm.emulation.agenda import LIFE, Action, Due
 LONGEST_WAIT = 3600.0
 
 
-class Agenda:
+class HostAgenda:
     """A heap of deadlines and one thread that sleeps until the first of them.
 
     Actions run under ``lock``, which protects the host's state; they are given the instant, real
@@ -108,7 +108,7 @@ class FarmAgenda:
     Its origin is arbitrary: it is only used for spans, and never sent.
     """
 
-    def __init__(self, agenda: Agenda, speed: float) -> None:
+    def __init__(self, agenda: HostAgenda, speed: float) -> None:
         self._agenda = agenda
         self._speed = speed
 

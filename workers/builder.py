@@ -11,7 +11,7 @@ from farm.emulation.behaviour import BuilderBehaviour
 from farm.emulation.builder import BuilderEvent, EmulatedBuilder
 from farm.live.wire.messages import Play
 from farm.metrics.service import HostMetrics
-from workers.agenda import Agenda, FarmAgenda
+from workers.agenda import FarmAgenda, HostAgenda
 from workers.burn.burning_jobs import MODES as BURNING_MODES
 from workers.burn.burning_jobs import Burners, Burnt
 from workers.burn.limits import cores_of, cpu_quota, own_cores
@@ -33,7 +33,7 @@ class PlayedBuilder(EmulatedBuilder):
     def __init__(
         self,
         play: Play,
-        agenda: Agenda,
+        agenda: HostAgenda,
         report: Callable[[BuilderEvent], None],
         burners: Burners | None = None,
         metrics: HostMetrics | None = None,

@@ -3,26 +3,38 @@
 Every job is dispatched by one Celery message to the queue of the host that plays its builder; the
 queue holds only what that host's free slots take at once. The farm records attempts itself and
 resends lost commands, so messages need no acknowledgement (``no_ack``), no visibility time-out and
-no result backend.
+no result backend. Nor gossip, mingle, events and heartbeats between workers: they cost messages,
+and a second at start-up, and the farm has its own heartbeat, which contains more.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
+from typing import ClassVar
 
 from celery import Celery
 from celery.utils.log import get_task_logger
-from kombu import Exchange, Queue
+from celery.worker.consumer import Consumer
+from celery.worker.state import maybe_shutdown
+from kombu import Connection, Exchange, Queue
 from kombu.transport import redis
 from redis.connection import parse_url
 
 from farm.live.redis.keys import Keys, queue_name
 
 log = get_task_logger(__name__)
+connection_log = logging.getLogger("workers.connection")
 
 #: real seconds between two lines of the log about refused messages
 LOG_INTERVAL = 60.0
+#: real seconds between two tries to reach the server: the first pause, and the longest
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 1.0
+#: … and before the next, where it answers and refuses: Celery calls five in a second a breakdown
+ERROR_PAUSE = 0.3
+#: real seconds in which Celery logs the same message only once
+QUIET_TIME = 600.0
 
 
 class RefusedMessages:
@@ -105,6 +117,91 @@ def host_transport(messages: RefusedMessages) -> type:
     return HostTransport
 
 
+class HostConsumer(Consumer):  # type: ignore[misc]  # Celery has no types
+    """Connects and consumes the host's queue, dropping unreadable messages."""
+
+    class Blueprint(Consumer.Blueprint):  # type: ignore[misc]  # nor here
+        """The steps of the consumer (mingle is only there because Tasks asks for it)."""
+
+        default_steps: ClassVar = [
+            "celery.worker.consumer.connection:Connection",
+            "celery.worker.consumer.events:Events",
+            "celery.worker.consumer.tasks:Tasks",
+            "celery.worker.consumer.consumer:Evloop",
+        ]
+
+    def __init__(
+        self, *args: object, worker_options: dict[str, object] | None = None, **more: object
+    ):
+        options = dict(worker_options or {}, without_mingle=True, without_heartbeat=True)
+        super().__init__(*args, worker_options=options, **more)
+        logging.getLogger("celery.worker.consumer.consumer").addFilter(_Once())
+
+    def ensure_connected(self, conn: Connection) -> Connection:
+        """Wait for the server; Celery would retry ever more rarely, and reconnect late."""
+        away = False
+
+        def on_error(error: Exception, _: float) -> None:
+            nonlocal away
+            if not away:
+                connection_log.error("the Redis server cannot be used: %s", error)
+            away = True
+
+        connection = conn.ensure_connection(
+            on_error,
+            interval_start=FIRST_PAUSE,
+            interval_step=FIRST_PAUSE,
+            interval_max=LONGEST_PAUSE,
+            callback=maybe_shutdown,
+        )
+        if away:
+            connection_log.warning("the Redis server can be used again")
+        return connection
+
+    def on_connection_error_after_connected(self, exc: Exception) -> None:
+        """Pause first: a server may accept connections but refuse commands (its disk is full)."""
+        time.sleep(ERROR_PAUSE)
+        super().on_connection_error_after_connected(exc)
+
+    def on_connection_error_before_connected(self, exc: Exception) -> None:
+        """Pause first, as above."""
+        time.sleep(ERROR_PAUSE)
+        super().on_connection_error_before_connected(exc)
+
+    def on_unknown_message(self, body: object, message: object) -> None:
+        """Drop a message without a task (Celery would log each in full)."""
+        self.app.refused.add("a message without a task")
+
+    def on_unknown_task(self, body: object, message: object, exc: object) -> None:
+        """Drop a message with an unknown task."""
+        self.app.refused.add(f"unknown task {exc}")
+
+    def on_invalid_task(self, body: object, message: object, exc: object) -> None:
+        """Drop a message of another form, or of a content type that is not accepted."""
+        self.app.refused.add(exc)
+
+    def on_decode_error(self, message: object, exc: object) -> None:
+        """Drop a message that cannot be decoded."""
+        self.app.refused.add(exc)
+
+
+class _Once(logging.Filter):
+    """Limits the rate of repeated log messages: a server may be in trouble for hours."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._logged_at: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        message, now = record.getMessage(), time.monotonic()
+        if now - self._logged_at.get(message, float("-inf")) < QUIET_TIME:
+            return False
+        if len(self._logged_at) > 100:
+            self._logged_at.clear()
+        self._logged_at[message] = now
+        return True
+
+
 def celery_app(url: str, keys: Keys, host: str, refused: RefusedMessages | None = None) -> Celery:
     """Return the Celery app that consumes this host's queue; it counts what it cannot read."""
     app = Celery("farm", set_as_current=False)
@@ -125,7 +222,7 @@ def celery_app(url: str, keys: Keys, host: str, refused: RefusedMessages | None 
         worker_concurrency=1,
         worker_hijack_root_logger=False,
         worker_redirect_stdouts=False,
-        worker_consumer="workers.consumer:HostConsumer",
+        worker_consumer="workers.celery_app:HostConsumer",
         # no task is ever acknowledged late: set only so that Celery does not ask
         worker_cancel_long_running_tasks_on_connection_loss=True,
         # a server that answers with an error (its disk is full, it became a replica) may recover

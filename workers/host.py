@@ -30,7 +30,7 @@ from farm.live.wire.reporter import Reporter
 from farm.metrics.service import HostMetrics
 from farm.metrics.targets import host_target
 from farm.plugins.own_behaviours import OwnBehaviours
-from workers.agenda import Agenda
+from workers.agenda import HostAgenda
 from workers.builder import PlayedBuilder
 from workers.burn.burning_jobs import MODES as BURNING_MODES
 from workers.burn.burning_jobs import Burners, BurnSettings
@@ -120,7 +120,7 @@ class BuilderHost:
         self._pid = pid
         self._lock = threading.RLock()
         self.metering = HostMetering(settings)
-        self._agenda = Agenda(self._lock, self.metering.metrics.late)
+        self._agenda = HostAgenda(self._lock, self.metering.metrics.late)
         url = settings.redis_url or "redis://127.0.0.1:6379/0"
         self._reporter = Reporter(url, Keys(settings.prefix), settings.host)
         self._burners = Burners(BurnSettings.from_texts(settings.burner, settings.work_rates))

@@ -26,9 +26,8 @@ from farm.live.protocol.roster import BuilderRequests
 from farm.live.redis.keys import Cursor
 from farm.live.redis.leader_fencing import Fence
 from farm.live.redis.trouble import ServerCalls
-from farm.live.store.farm_reader import FarmReader
 from farm.live.store.log_drain import EVENTS, LOCK, OLDER, Position, position_in
-from farm.live.store.saved import Learned, SavedFarm
+from farm.live.store.saved import FarmReader, SavedFarm, SchedulerMemory
 from farm.live.store.store import Store
 from farm.processes.locks import locked
 from farm.results.log.reader import Entry, read_log
@@ -42,7 +41,7 @@ MAX_ENDED = 100_000
 LET_GO_WITHIN = 15.0
 
 
-class Recovery(msgspec.Struct, frozen=True):
+class RecoveredFarm(msgspec.Struct, frozen=True):
     """A farm as its event log has it, up to a commit, and the jobs that had ended."""
 
     farm: SavedFarm
@@ -78,13 +77,15 @@ def set_aside(folder: Path, commits: int) -> None:
     folder.rename(name)
     log.error(
         "%s commits of this farm that the Redis server has lost are lost: the event log that has "
-        "them is kept as %s", count, name,
-    )  # fmt: skip
+        "them is kept as %s",
+        count,
+        name,
+    )
 
 
 def recovered(
     store: Store, reader: FarmReader, fence: Fence, call: ServerCalls, speed: float, stays: Stays
-) -> Recovery | None:
+) -> RecoveredFarm | None:
     """Return the farm as its event log has it; None: the server has all of that, or is to have.
 
     Raises ServerError if the server has lost what cannot be restored.
@@ -111,7 +112,7 @@ def recover(
     speed: float,
     cursor: Cursor,
     known: Callable[[list[str]], Collection[str]],
-) -> Recovery:
+) -> RecoveredFarm:
     """Return the farm of this log; ``make`` returns a fresh scheduler of it.
 
     ``ahead``: how many commits the server has lost; ``cursor``: how far its streams were read;
@@ -139,9 +140,11 @@ def recover(
         ) from None
     log.error(
         "the event log in %s has %s commits of this farm that the Redis server has lost: it is "
-        "restored from there", folder, f"{ahead:,}",
-    )  # fmt: skip
-    return Recovery(replay.saved(speed, cursor), list(replay.ends), position.commits)
+        "restored from there",
+        folder,
+        f"{ahead:,}",
+    )
+    return RecoveredFarm(replay.saved(speed, cursor), list(replay.ends), position.commits)
 
 
 class _Replay:
@@ -198,5 +201,7 @@ class _Replay:
             jobs={name: job_record(state) for name, state in scheduler.jobs.items()},
             builders={name: builder_record(state) for name, state in scheduler.builders.items()},
             wanted=requests.wanted,
-            learned=Learned(statistics=None if dump is None else dump(), trees=trees_of(scheduler)),
+            learned=SchedulerMemory(
+                statistics=None if dump is None else dump(), trees=trees_of(scheduler)
+            ),
         )

@@ -11,7 +11,7 @@ from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import FarmSnapshot
 from farm.live.protocol.failure_detection import Patience
 from farm.live.settings import LiveSettings
-from farm.live.store.saved import Learned
+from farm.live.store.saved import SchedulerMemory
 
 #: jobs that may wait before no more are accepted
 MAX_WAITING = 2_000_000
@@ -22,7 +22,7 @@ class Stays(msgspec.Struct, frozen=True, kw_only=True):
 
     #: restores the scheduler from a snapshot (True: its rules are not those of the snapshot),
     #: with what its predecessor had learned
-    restore: Callable[[FarmSnapshot, bool, Learned], None]
+    restore: Callable[[FarmSnapshot, bool, SchedulerMemory], None]
     #: names the scheduling rules: jobs that were queued under others are ordered anew
     rules: str
     #: begin afresh: forget what is in Redis

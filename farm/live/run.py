@@ -22,7 +22,7 @@ from farm.core.model import Job
 from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
 from farm.live.clock import FarmClock
-from farm.live.hosts.host_processes import HostProcesses, hosts_needed
+from farm.live.host_processes import HostProcesses, hosts_needed
 from farm.live.log_recovery import recovered
 from farm.live.options import LiveOptions
 from farm.live.redis.connection import Connection, connect
@@ -32,9 +32,8 @@ from farm.live.redis.lease import Lease
 from farm.live.redis.server import choose_server
 from farm.live.redis.trouble import MAX_ABSENCE, ServerCalls, unusable_server
 from farm.live.settings import LiveSettings
-from farm.live.store.farm_reader import FarmReader
 from farm.live.store.log_drain import LogDrain
-from farm.live.store.saved import SavedFarm, snapshot_of_saved
+from farm.live.store.saved import FarmReader, SavedFarm, snapshot_of_saved
 from farm.live.store.store import Store
 from farm.live.wire.inbox import Inbox
 from farm.live.wire.messages import UNSTAMPED, LoadDone

@@ -56,11 +56,11 @@ class LiveWorld:
         #: where the farm's state is published, and its answers go
         self.notices = store.notices
         self.out = Out(inbox.refusals)
+        # where operators submit jobs, an id can be used only once
+        known = self._known if stays else None
         self.protocol = Protocol(
-            self.out, pools, clock.speed, options.patience, options.incarnation,
-            # where operators submit jobs, an id can be used only once
-            (lambda jobs: self.commits.ask(lambda: store.known(jobs))) if stays else None,
-        )  # fmt: skip
+            self.out, pools, clock.speed, options.patience, options.incarnation, known
+        )
         self.commits = Commits(
             store, inbox, scheduler, self.protocol, self.out, clock, meter, stays, self._wait_out
         )
@@ -169,6 +169,9 @@ class LiveWorld:
         more |= {"speed": self.clock.speed, "max_waiting": self._options.max_waiting}
         at, running = self.clock.now(), self.commits.running
         return status_of(self._scheduler, at, running, stopping=self.stopping, **more)
+
+    def _known(self, jobs: Sequence[str]) -> set[str]:
+        return self.commits.ask(lambda: self._store.known(jobs))
 
     def _wait_out(self, seconds: float) -> bool:
         self._regular.show()

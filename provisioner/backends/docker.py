@@ -21,7 +21,7 @@ import typer
 
 from farm.core.errors import InputError
 from farm.core.model import Builder
-from farm.live.hosts.host_processes import host_command
+from farm.live.host_processes import host_command
 from farm.live.settings import LiveSettings, host_environment
 from farm.live.wire.messages import Play, encode_play
 from provisioner.backends.engine import (

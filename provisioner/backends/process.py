@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from farm.live.hosts.host_processes import (
+from farm.live.host_processes import (
     MISSING_TIME,
     STOP_TIMEOUT,
     TOO_SOON,

@@ -18,7 +18,7 @@ from farm.emulation.builder import EmulatedBuilder
 from farm.emulation.own_loop import OwnLoop
 from farm.live.wire.messages import Play
 from farm.sim.world import Agenda as VirtualAgenda
-from workers.agenda import Agenda as RealAgenda
+from workers.agenda import HostAgenda
 from workers.builder import PlayedBuilder
 
 
@@ -101,7 +101,7 @@ class RealStage(Stage):
 
     def make(self) -> PlayedBuilder:
         self.clock = 1000.0  # the machine has been up for some time
-        self.agenda = RealAgenda(threading.RLock())
+        self.agenda = HostAgenda(threading.RLock())
         spec = msgspec.structs.asdict(self.spec)
         with self.agenda.turn():
             play = Play(speed=self.SPEED, **spec)

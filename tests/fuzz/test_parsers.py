@@ -29,7 +29,7 @@ from farm.forecasts.dispatch.state_file import parse_state
 from farm.live.operating.answers import FarmImage
 from farm.live.redis.keys import STREAMS, Stream
 from farm.live.wire import messages as wire
-from farm.live.wire.inbox import Entry
+from farm.live.wire.inbox import InboxEntry
 from farm.live.wire.messages import UNSTAMPED, VERSION, Envelope
 from farm.live.wire.report_checks import flaw_of_envelope, flaw_of_message
 from farm.scenario.file.document import parse_document
@@ -107,7 +107,7 @@ class Doors:
         # numbered anew: the same good one, corrupted, would count as a repetition
         self.seq += 1
         envelope = msgspec.structs.replace(envelope, seq=self.seq)
-        door.protocol.receive([Entry(stream, "1-1", envelope, data)], inf, door.at, door.at)
+        door.protocol.receive([InboxEntry(stream, "1-1", envelope, data)], inf, door.at, door.at)
         door.settle()
         door.out.events.clear()
         door.hosts.compare({}, door.at)

@@ -15,7 +15,7 @@ import pytest
 from farm.core.commands import StartJob
 from farm.core.events import JobFinished
 from farm.core.model import Builder, Job
-from farm.live.hosts.host_processes import HostProcess
+from farm.live.host_processes import HostProcess
 from farm.live.redis.connection import connect
 from farm.live.redis.keys import Keys
 from farm.live.settings import LiveSettings

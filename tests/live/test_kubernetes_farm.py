@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from farm.live.hosts.host_processes import HostProcess
+from farm.live.host_processes import HostProcess
 from farm.live.settings import LiveSettings
 from tests.worlds.cluster import StubCluster, account_in
 from tests.worlds.up import Service, jobs_of

@@ -15,8 +15,8 @@ import pytest
 from farm.core import events
 from farm.core.commands import RequeueJob
 from farm.core.model import Builder
-from farm.live.hosts import host_processes
-from farm.live.hosts.host_processes import HostProcess, HostProcesses
+from farm.live import host_processes
+from farm.live.host_processes import HostProcess, HostProcesses
 from farm.live.protocol.failure_detection import Patience
 from farm.live.settings import LiveSettings
 from farm.live.wire.messages import Play, encode_play

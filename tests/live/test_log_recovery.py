@@ -17,7 +17,7 @@ from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.forecasts.runtime.registry import make_estimator
-from farm.live.hosts.host_processes import HostProcesses
+from farm.live.host_processes import HostProcesses
 from farm.live.log_recovery import ahead_of, recover, set_aside
 from farm.live.redis.keys import Keys
 from farm.live.store.log_drain import EVENTS, LOCK, OLDER, POSITION, LogDrain, Position, position_in

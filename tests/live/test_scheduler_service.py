@@ -16,7 +16,7 @@ from farm.app.recorded.replays import audit_run
 from farm.core.commands import EndJob
 from farm.core.events import SchedulingChanged
 from farm.core.model import Job
-from farm.live.hosts.host_processes import HostProcesses
+from farm.live.host_processes import HostProcesses
 from farm.live.operating.client import FarmClient
 from farm.live.wire.messages import UNSTAMPED, Plan, Watch
 from farm.results.run_directory import load_run

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from farm.live.hosts.host_processes import BUILDERS_PER_HOST, MISSING_TIME
+from farm.live.host_processes import BUILDERS_PER_HOST, MISSING_TIME
 from farm.live.settings import LiveSettings
 from farm.live.wire.pool_report import HostRecord
 from farm.processes.identity import began_at

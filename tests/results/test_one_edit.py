@@ -32,7 +32,7 @@ from farm.core.state.snapshot import FarmSnapshot, snapshot_of
 from farm.forecasts.runtime.registry import make_estimator
 from farm.live.store.state_writer import StateWriter
 from farm.live.redis.keys import Keys
-from farm.live.store.farm_reader import FarmReader
+from farm.live.store.saved import FarmReader
 from farm.live.store.saved import Counts, snapshot_of_saved
 from farm.live.store.batch import Batch
 from farm.live.store.store import Store

@@ -23,7 +23,7 @@ from farm.live.wire.reporter import Reporter
 from farm.plugins.own_behaviours import OwnBehaviours
 from tests.fixtures.processes import until
 from workers import lifecycle
-from workers.agenda import Agenda
+from workers.agenda import HostAgenda
 from workers.host import BuilderHost
 from workers.journal import AttemptJournal, read_journals
 
@@ -47,7 +47,7 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> list[type[BaseException]]:
 
 def test_an_action_that_raises_ends_the_agenda(ended: list[type[BaseException]]) -> None:
     """As its thread does, the host ends."""
-    agenda = Agenda(threading.RLock())
+    agenda = HostAgenda(threading.RLock())
     agenda.start()
     agenda.after(0.02, broken)
     until(lambda: ended == [DefectError], "its end")
@@ -58,7 +58,7 @@ def test_an_action_that_raises_in_another_thread_ends_the_agenda_too(
     ended: list[type[BaseException]],
 ) -> None:
     """What a command of Celery's thread finds due was lost in silence: a heartbeat, for example."""
-    agenda = Agenda(threading.RLock())
+    agenda = HostAgenda(threading.RLock())
     agenda.start()
     with pytest.raises(DefectError), agenda.turn():
         agenda.put(time.monotonic(), 0, 0, broken)

@@ -23,7 +23,7 @@ REASONS = {
 }
 
 
-class Part(NamedTuple):
+class KernelWork(NamedTuple):
     """Work for one kernel."""
 
     kernel: str
@@ -42,7 +42,7 @@ class Work(NamedTuple):
     """What a burning process does. Parts are done in turns."""
 
     job: int
-    parts: tuple[Part, ...]
+    parts: tuple[KernelWork, ...]
     #: niceness: others go first
     nice: int = 0
     #: bytes of the buffer of a walk through memory
@@ -83,7 +83,7 @@ def burn(work: Work, leader: int, parent: int) -> NoReturn:
         os._exit(code)
 
 
-def steps(kernels: list[Kernel], parts: tuple[Part, ...], parent: int) -> Iterator[bool]:
+def steps(kernels: list[Kernel], parts: tuple[KernelWork, ...], parent: int) -> Iterator[bool]:
     """Do the work of all kernels in turns, bit by bit; False: the parent is gone."""
     left = [part.units for part in parts]
     bits = [max(1, round(BIT * part.rate)) for part in parts]
@@ -98,7 +98,7 @@ def steps(kernels: list[Kernel], parts: tuple[Part, ...], parent: int) -> Iterat
         yield os.getppid() == parent
 
 
-def _less(parts: tuple[Part, ...], spent: float) -> tuple[Part, ...]:
+def _less(parts: tuple[KernelWork, ...], spent: float) -> tuple[KernelWork, ...]:
     """Subtract finished work from the last part: it is the one that has a buffer to fill."""
     *others, last = parts
     if last.seconds is None:

@@ -37,13 +37,13 @@ if __name__ == "__main__" and not __package__:  # run as a file, with an empty p
 from farm.processes.child import become_subreaper, die_with
 from workers.burn.kernels import buffer_size
 from workers.burn.limits import OVERHEAD, MemoryBudget, NoMemoryError, memory_room
-from workers.burn.process import REASONS, Part, Work, burn
+from workers.burn.process import REASONS, KernelWork, Work, burn
 from workers.burn.rates import HASTY, Burst, bursts_of, measure
-from workers.burn.stress_ng import MAX_OPERATIONS, StressNg, UnusableError
+from workers.burn.stress_ng import MAX_OPERATIONS, StressNg, UnusableStressNgError
 from workers.burn.stress_ng import OVERHEAD as STRESS_NG_OVERHEAD
 
 
-class Group:
+class ProcessGroup:
     """The burning processes of one job: a process group of their own."""
 
     def __init__(self, number: int) -> None:
@@ -88,8 +88,8 @@ class BurnServer:
         self._stress_ng: StressNg | None = None
         self._buffer = buffer_size(room=memory_room())
         self._budget = MemoryBudget(self._buffer, memory_room)
-        self._groups: dict[int, Group] = {}
-        self._owner: dict[int, Group] = {}
+        self._groups: dict[int, ProcessGroup] = {}
+        self._owner: dict[int, ProcessGroup] = {}
         self._unread = b""
 
     def serve(self) -> None:
@@ -121,14 +121,14 @@ class BurnServer:
             if (doomed := self._groups.get(request["kill"])) is not None:
                 doomed.kill()
             return
-        group = self._groups[request["job"]] = Group(request["job"])
+        group = self._groups[request["job"]] = ProcessGroup(request["job"])
         try:
             if "measure" in request:
                 names = [name for mode in request["measure"] for name in self._kernels(mode)]
                 self._measure(names, request["turns"])
             else:
                 self._fork(group, self._work(request), request["threads"])
-        except (UnusableError, NoMemoryError) as error:
+        except (UnusableStressNgError, NoMemoryError) as error:
             group.error = str(error)
         except OSError as error:
             group.error = f"cannot start a burning process: {error.strerror}"
@@ -157,10 +157,10 @@ class BurnServer:
         walks, threads = "memory" in names, request["threads"]
         buffer = self._budget.take(number, threads, walks=walks, overhead=overhead)
         share = None if seconds is None else seconds / len(names)
-        parts = tuple(Part(name, self._rates[name], share) for name in names)
+        parts = tuple(KernelWork(name, self._rates[name], share) for name in names)
         return Work(number, parts, self._nice, buffer, request.get("cores"), program)
 
-    def _fork(self, group: Group, work: Work, threads: int) -> None:
+    def _fork(self, group: ProcessGroup, work: Work, threads: int) -> None:
         parent, group.began = os.getpid(), time.monotonic()
         for _ in range(threads):
             pid = os.fork()
@@ -180,7 +180,7 @@ class BurnServer:
         if self._program is not None and self._stress_ng is None:
             try:
                 self._stress_ng = StressNg(self._program)
-            except UnusableError as error:
+            except UnusableStressNgError as error:
                 if self._must:
                     raise
                 self._program = None
@@ -208,7 +208,7 @@ class BurnServer:
                 if not group.alive:
                     self._end(group)
 
-    def _end(self, group: Group) -> None:
+    def _end(self, group: ProcessGroup) -> None:
         self._budget.give_back(group.number)
         del self._groups[group.number]
         answer = {

@@ -32,7 +32,7 @@ MAX_OPERATIONS = 100_000_000
 OVERHEAD = 3 * MIB
 
 
-class UnusableError(Exception):
+class UnusableStressNgError(Exception):
     """This stress-ng cannot be used; the text says why."""
 
 
@@ -51,7 +51,7 @@ def command(program: str, operations: int | None) -> list[str]:
 class StressNg:
     """An installed stress-ng that was tried and found to work.
 
-    Raises UnusableError (from the constructor) for one that fails or hangs: a broken
+    Raises UnusableStressNgError (from the constructor) for one that fails or hangs: a broken
     installation, a version that knows other options.
     """
 
@@ -66,7 +66,7 @@ class StressNg:
         """Return the operations per second of processor time of one trial, start-up left out."""
         spent = self._cpu_time(TRIAL + 1) - self.start_up
         if spent < MIN_TRIAL:
-            raise UnusableError(f"{self.program} ends without having worked")
+            raise UnusableStressNgError(f"{self.program} ends without having worked")
         return [TRIAL / spent]
 
     def _cpu_time(self, operations: int) -> float:
@@ -84,9 +84,9 @@ class StressNg:
             except subprocess.TimeoutExpired:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
-                raise UnusableError(f"{self.program} does not end") from None
+                raise UnusableStressNgError(f"{self.program} does not end") from None
         if code:
-            raise UnusableError(f"{self.program} ended with exit code {code}")
+            raise UnusableStressNgError(f"{self.program} ended with exit code {code}")
         return _children_time() - before
 
 

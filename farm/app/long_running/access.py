@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 from farm.core.errors import InputError, ServerError
-from farm.live.hosts.host_processes import host_command
+from farm.live.host_processes import host_command
 from farm.live.redis.connection import check_server, connect, database_of, redacted
 from farm.live.redis.keys import Keys
 from farm.live.redis.roles import ANY_HOST, User, user_of

@@ -15,7 +15,7 @@ from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.live.options import Stays
 from farm.live.redis.connection import redacted
 from farm.live.settings import from_environment
-from farm.live.store.saved import Learned
+from farm.live.store.saved import SchedulerMemory
 from farm.metrics.exporter import MetricsPlace
 from farm.results.log.writer import EventLogLines
 from farm.results.recorded_run import now
@@ -66,7 +66,7 @@ def serve(
         if not in_charge:
             log.info("another scheduler is in charge, or was killed just now: standing by")
 
-    def go_on(snapshot: FarmSnapshot, rekey: bool, learned: Learned) -> None:
+    def go_on(snapshot: FarmSnapshot, rekey: bool, learned: SchedulerMemory) -> None:
         _learn_again(farm.scheduler.estimator, learned.statistics)
         restore(farm.scheduler, snapshot, rekey=rekey)
         farm.learned = learned

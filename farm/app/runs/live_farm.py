@@ -14,12 +14,12 @@ from farm.core.commands import Command
 from farm.core.driver import Observer, World
 from farm.core.events import Event
 from farm.forecasts.dispatch.at_submission import EstimatingWorld
-from farm.live.hosts.host_processes import HostProcesses
+from farm.live.host_processes import HostProcesses
 from farm.live.operating.control_plane import ControlPlane
 from farm.live.options import LiveOptions
 from farm.live.protocol.failure_detection import Patience
 from farm.live.run import Batches, LiveRun, Watchers, run_live
-from farm.live.store.saved import Learned
+from farm.live.store.saved import SchedulerMemory
 from farm.live.wire.pool_report import FarmStatus
 from farm.live.world import LiveWorld
 from farm.metrics.exporter import MetricsPlace
@@ -56,7 +56,7 @@ class LiveFarm:
         self.pools = pool_specs(scenario)
         self._long_lived, self._keep_ended = long_lived, keep_ended
         #: by an earlier scheduler
-        self.learned: Learned | None = None
+        self.learned: SchedulerMemory | None = None
         #: of the farm that is played
         self.control: ControlPlane
         self.metering = Metering(

@@ -10,7 +10,7 @@ from typing import Self
 from farm.core.driver import Observer
 from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
-from farm.live.hosts.host_processes import HostProcesses
+from farm.live.host_processes import HostProcesses
 from farm.live.redis.server_watch import ServerWatch
 from farm.live.wire.pool_report import FarmStatus
 from farm.live.world import LiveWorld

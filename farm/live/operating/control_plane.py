@@ -24,7 +24,7 @@ from farm.forecasts.dispatch.recent_errors import RecentErrors
 from farm.live.operating.answering import Questions, Rollouts
 from farm.live.operating.answers import BUSY, FarmImage, as_chosen
 from farm.live.operating.images import Images
-from farm.live.store.saved import Learned
+from farm.live.store.saved import SchedulerMemory
 from farm.live.wire import messages as wire
 from farm.live.wire.pool_report import FarmStatus, LostBuilder, PoolReport
 from farm.live.wire.report_checks import readable
@@ -71,7 +71,7 @@ class ControlPlane:
         keep_ended: int = 100_000,
         rollouts: Rollouts | None = None,
         calibrations: Mapping[str, Calibration] | None = None,
-        learned: Learned | None = None,
+        learned: SchedulerMemory | None = None,
     ) -> None:
         self._farm, self._scheduler, self._scenario = farm, scheduler, scenario
         self._protocol, self._clock, self._notices = farm.protocol, farm.clock, farm.notices
@@ -246,7 +246,7 @@ class ControlPlane:
         if not self._is_unsaved or (now < self._next_saving and not self._farm.stopping):
             return
         self._is_unsaved = False
-        learned = Learned(
+        learned = SchedulerMemory(
             statistics=self._statistics(),
             trees=trees_of(self._scheduler),
             calibrations={name: one.platforms for name, one in self._calibrations.items()},

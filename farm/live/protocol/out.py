@@ -9,7 +9,7 @@ import msgspec
 
 from farm.core.events import Event
 from farm.live.wire.dead_letters import SHOWN, DeadLetter, Reason, Refusals
-from farm.live.wire.inbox import Entry
+from farm.live.wire.inbox import InboxEntry
 from farm.live.wire.messages import Ask, HostCommand
 
 Commands = list[tuple[str, HostCommand]]
@@ -21,13 +21,13 @@ class Out:
 
     def __init__(self, refusals: Refusals) -> None:
         #: each with the message that it came from; None: from none
-        self.events: deque[tuple[Event, Entry | None]] = deque()
+        self.events: deque[tuple[Event, InboxEntry | None]] = deque()
         self.to_hosts: Commands = []
         self.asked: list[Ask] = []
         self._refusals = refusals
         #: the message that is being read, and that of the last event
-        self.message: Entry | None = None
-        self._origin: Entry | None = None
+        self.message: InboxEntry | None = None
+        self._origin: InboxEntry | None = None
 
     @property
     def is_news(self) -> bool:

@@ -54,6 +54,13 @@ class Plans:
 
 def _planned(plan: Plan, at: float, *, outside: bool) -> PoolPlanned:
     return PoolPlanned(
-        at, plan.pool, plan.desired, plan.booting + plan.start, plan.joined, plan.waiting,
-        plan.start, plan.stop, outside=outside,
-    )  # fmt: skip
+        at,
+        plan.pool,
+        desired=plan.desired,
+        requested=plan.booting + plan.start,
+        running=plan.joined,
+        waiting=plan.waiting,
+        start=plan.start,
+        stop=plan.stop,
+        outside=outside,
+    )

@@ -24,7 +24,7 @@ from farm.live.protocol.roster import BuilderRequests, Roster
 from farm.live.protocol.submissions import LiveJobs, Submissions
 from farm.live.store.saved import HostLife, SavedFarm
 from farm.live.wire import messages as wire
-from farm.live.wire.inbox import Entry
+from farm.live.wire.inbox import InboxEntry
 from farm.live.wire.pool_report import HostRecord
 from farm.live.wire.report_checks import flaw_of_message
 
@@ -161,7 +161,9 @@ class Protocol:
         """Whether more jobs are taken: fewer than ``most`` wait, a large one counted as several."""
         return waiting + self._live.extra < most
 
-    def receive(self, entries: Sequence[Entry], within: float, at: float, now: float) -> list[str]:
+    def receive(
+        self, entries: Sequence[InboxEntry], within: float, at: float, now: float
+    ) -> list[str]:
         """Handle messages that were read at this instant, and were waited for so long.
 
         If they should have been read before, no host counts as silent. Returns the hosts of which

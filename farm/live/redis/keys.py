@@ -42,8 +42,8 @@ requested              hash     builder id -> Play (JSON), for requested builder
                                 their own are to play (containers)
 hosts                  hash     builder host -> HostRecord (JSON), for every host that is there
 status                 string   FarmStatus (JSON), renewed a few times per second
-learned                string   Learned (JSON): what the scheduler of a farm that stays up knows of
-                                the past (run times, fair-share trees), for its next scheduler
+learned                string   SchedulerMemory (JSON): what the scheduler of a farm that stays up
+                                knows of the past (run times, fair-share trees), for its next one
 provisioner            hash     pool -> what its provisioner remembers (JSON), for its next start
 provisioner:lease      string   the provisioner in charge, like ``lease``
 dead-letters           list     DeadLetter (JSON), for the last 1,000 messages that were refused,

@@ -1,4 +1,4 @@
-"""What becomes of an old leader: the server refuses its writes, by a fencing token.
+"""A deposed leader: the server refuses its writes, by a fencing token.
 
 The token is the epoch: a scheduler that takes a farm in charge gets the next one. The server
 carries out a transaction only if that epoch is still the farm's: what a scheduler sends that was

@@ -11,7 +11,7 @@ import redis
 from farm.live.redis.connection import Connection, server_time
 from farm.live.redis.keys import Keys
 from farm.live.redis.leader_fencing import Fence, LostWritesError
-from farm.live.store.saved import Learned
+from farm.live.store.saved import SchedulerMemory
 from farm.live.wire.pool_report import FarmStatus, HostRecord, PoolReport
 
 #: real seconds that an answer waits to be fetched
@@ -89,7 +89,7 @@ class Notices:
 
         self._write(fill)
 
-    def keep_learned(self, learned: Learned) -> None:
+    def keep_learned(self, learned: SchedulerMemory) -> None:
         """Save what the scheduler knows of the past, for the farm's next scheduler."""
         self._write(lambda pipe: pipe.set(self._keys.learned, self._json(learned)))
 

@@ -105,7 +105,7 @@ class PendingRead:
         self._connection, self._words = None, ()
 
 
-class Entry(msgspec.Struct, frozen=True, gc=False):
+class InboxEntry(msgspec.Struct, frozen=True, gc=False):
     """An envelope and where it stood."""
 
     stream: Stream
@@ -156,7 +156,7 @@ class Inbox:
         #: set from another thread, or a signal handler, it ends a read that waits
         self.wake = Wake()
 
-    def read(self, timeout: float, *, submissions: bool = True) -> list[Entry]:
+    def read(self, timeout: float, *, submissions: bool = True) -> list[InboxEntry]:
         """Return what came, waiting up to ``timeout`` real seconds.
 
         Submissions are left where they are if the farm takes none at the moment. Raises
@@ -189,7 +189,9 @@ class Inbox:
         self.cursor |= new
         return cursor | new
 
-    def _read(self, names: Collection[Stream], count: int, timeout: float) -> list[Entry] | None:
+    def _read(
+        self, names: Collection[Stream], count: int, timeout: float
+    ) -> list[InboxEntry] | None:
         """Return what is new in these streams; None: nothing at all."""
         for name, entry in self.cursor.items():
             if entry == LAST_ENTRY:  # the stream was removed when that was committed
@@ -212,8 +214,8 @@ class Inbox:
             return found
         return self._client.xread(cursors, count=count) or None
 
-    def _entries(self, found: Found, count: int) -> list[Entry]:
-        entries: list[Entry] = []
+    def _entries(self, found: Found, count: int) -> list[InboxEntry]:
+        entries: list[InboxEntry] = []
         for key, rows in found:
             stream = self._streams[key]
             if stream == "reports":
@@ -226,7 +228,7 @@ class Inbox:
                     entries.append(entry)
         return entries
 
-    def _open(self, stream: Stream, name: str, fields: dict[bytes, bytes]) -> Entry | None:
+    def _open(self, stream: Stream, name: str, fields: dict[bytes, bytes]) -> InboxEntry | None:
         if (stream, name) in self._set_aside:
             return None
         data = fields.get(b"m", b"")
@@ -235,7 +237,7 @@ class Inbox:
         except MessageError as error:
             self.refusals.add(DeadLetter(stream, name, error.reason, str(error), "", shown(data)))
             return None
-        entry = Entry(stream, name, envelope, data)
+        entry = InboxEntry(stream, name, envelope, data)
         if (flaw := flaw_of_envelope(envelope)) is not None:
             self.refusals.add(entry.refused("out-of-bounds", flaw))
             return None

@@ -14,8 +14,7 @@ from farm.live.redis.leader_fencing import DeposedError, LostWritesError
 from farm.live.redis.lease import Lease
 from farm.live.run import _clear_quietly
 from farm.live.store.batch import Batch
-from farm.live.store.farm_reader import FarmReader
-from farm.live.store.saved import Counts, HostLife
+from farm.live.store.saved import Counts, FarmReader, HostLife
 from farm.live.store.store import Store
 from farm.live.wire.inbox import Inbox
 from farm.live.wire.messages import VERSION

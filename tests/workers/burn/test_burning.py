@@ -11,7 +11,7 @@ from farm.core.contention.laws import ContentionLaw, SlowdownTable
 from farm.core.events import Event, JobFinished
 from farm.core.model import Builder, Job
 from farm.live.wire.messages import Play
-from workers.agenda import Agenda
+from workers.agenda import HostAgenda
 from workers.builder import PlayedBuilder
 from workers.burn.burning_jobs import Burnt
 from workers.journal import AttemptJournal, read_journals
@@ -38,7 +38,7 @@ class Stage:
     def __init__(self, *, farm_speed=1.0, law=None, journal=None, **builder) -> None:
         self.burner = FakeBurner()
         self.told: list[Event] = []
-        self.agenda = Agenda(threading.RLock())
+        self.agenda = HostAgenda(threading.RLock())
         played = Builder(id="b", pool="p", index=0, slots=4, **builder)
         play = Play(builder=played, speed=farm_speed, law=law)
         with self.agenda.turn():

@@ -8,7 +8,7 @@ import pytest
 
 from workers.burn import kernels
 from workers.burn.kernels import MIB, buffer_size, cpu_kernel, memory_kernel
-from workers.burn.process import Part, steps
+from workers.burn.process import KernelWork, steps
 from workers.burn.rates import slices_of
 
 
@@ -25,7 +25,7 @@ def burnt(parts: list[tuple[float, float | None]], bits: int = 10_000) -> list[i
         return kernel
 
     kernels = [counting(k) for k in range(len(parts))]
-    plan = tuple(Part("cpu", rate, seconds) for rate, seconds in parts)
+    plan = tuple(KernelWork("cpu", rate, seconds) for rate, seconds in parts)
     for _, alive in zip(range(bits), steps(kernels, plan, os.getppid()), strict=False):
         assert alive
     return done
@@ -49,7 +49,7 @@ def test_work_without_an_end_continues():
 
 def test_an_orphan_stops():
     """A burning process whose parent has changed ends at the next check."""
-    bits = steps([lambda _: None], (Part("cpu", 100.0, None),), parent=-1)
+    bits = steps([lambda _: None], (KernelWork("cpu", 100.0, None),), parent=-1)
     assert next(bits) is False
 
 

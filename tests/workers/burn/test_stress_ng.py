@@ -13,7 +13,7 @@ import pytest
 from farm.core.errors import RunError
 from tests.fixtures.processes import await_gone, until
 from workers.burn.burning_jobs import Burners
-from workers.burn.stress_ng import StressNg, UnusableError
+from workers.burn.stress_ng import StressNg, UnusableStressNgError
 
 from .conftest import TINY, processes_under
 
@@ -85,7 +85,7 @@ def test_a_stress_ng_that_must_work_fails_its_jobs(fake_stress_ng, fire):
 def test_a_stress_ng_that_hangs_is_given_up(fake_stress_ng):
     """And reaped: it does not hang on alone."""
     program = fake_stress_ng("echo $$ > $(dirname $0)/pid; exec sleep 3600")
-    with pytest.raises(UnusableError, match="does not end"):
+    with pytest.raises(UnusableStressNgError, match="does not end"):
         StressNg(str(program), patience=0.5)
     await_gone([int((program.parent / "pid").read_text())])
 

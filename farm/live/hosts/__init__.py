@@ -1,1 +1,0 @@
-"""Builder hosts as processes."""
