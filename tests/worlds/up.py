@@ -361,6 +361,7 @@ class Service:
         return (self.folder / "log").read_text()
 
 
-def jobs_of(count: int, service_time: float) -> list[Job]:
-    """Return identical jobs."""
-    return [Job(id=f"j{n:03}", service_time=service_time, platform=AMD64) for n in range(count)]
+def jobs_of(count: int, service_time: float, every: float = 0.0, **more: Any) -> list[Job]:
+    """Return identical jobs; ``every``: they arrive at this pace (farm time)."""
+    fields = {"service_time": service_time, "platform": AMD64, **more}
+    return [Job(id=f"j{n:03}", arrived_at=every * n or None, **fields) for n in range(count)]

@@ -22,7 +22,7 @@ from farm.core.commands import (
     log_name,
 )
 from farm.core.dispatching.matching import Lane
-from farm.core.driver import Observer, drive
+from farm.core.driver import Observer, World, drive
 from farm.core.events import (
     AlarmRang,
     ArrivalsEnded,
@@ -276,24 +276,27 @@ class Story:
         self.events: list[tuple[Event, list[Command]]] = []
         self.auditor = Auditor()
         #: called after each event: to lose a builder, for example
-        self.then: Callable[[Event, SimulatedWorld], None] = lambda _event, _world: None
+        self.then: Callable[[Event, Any], object] = lambda _event, _world: None
+        self.world: World | None = None
 
     def play(self, pools: Sequence[PoolSpec], jobs: Iterable[Job], **rules: Any) -> Story:
         """Run the jobs (which carry their arrivals) on the pools, to the end."""
         self.scheduler = Scheduler(SchedulingRules(**rules), make_estimator("oracle"), pools)
         arrivals = batches(sorted(jobs, key=lambda job: job.arrived_at or 0.0))
-        world = SimulatedWorld(pools, arrivals)
+        self.world = SimulatedWorld(pools, arrivals)
+        drive(self.scheduler, self.world, self._observe)
+        self._end()
+        return self
 
-        def observe(event: Event, commands: Sequence[Command]) -> None:
-            self.auditor(event, commands)
-            self.events.append((event, list(commands)))
-            assert len(self.events) < 100_000, "this story has no end"
-            self.then(event, world)
+    def _observe(self, event: Event, commands: Sequence[Command]) -> None:
+        self.auditor(event, commands)
+        self.events.append((event, list(commands)))
+        assert len(self.events) < 100_000, "this story has no end"
+        self.then(event, self.world)
 
-        drive(self.scheduler, world, observe)
+    def _end(self) -> None:
         self.auditor.close()
         assert not self.scheduler.jobs
-        return self
 
     def of(self, kind: type) -> list[Any]:
         """Return the events or commands of one kind, in order."""
