@@ -13,8 +13,6 @@ import fakeredis
 import pytest
 
 from farm.core.model import Platform
-from farm.core.rules import Estimator
-from farm.forecasts.runtime.registry import make_estimator
 from farm.live.options import LiveOptions
 from farm.live.redis.connection import connect
 from farm.live.redis.keys import Keys
@@ -62,12 +60,6 @@ def hostless(server: Server, keys: Keys, tmp_path: Path) -> Iterator[Service]:
     found = Service(server, keys, tmp_path)
     yield found
     found.close()
-
-
-@pytest.fixture
-def truth() -> Estimator:
-    """An estimator that knows the service time."""
-    return make_estimator("oracle")
 
 
 @pytest.fixture

@@ -10,10 +10,8 @@ from farm.app.jobs.job_descriptions import description_of, method_in_full
 from farm.app.jobs.submission_estimate import SubmissionEstimate
 from farm.core import events
 from farm.core.commands import StartJob
-from farm.core.model import Builder, Job, Platform
+from farm.core.model import Job, Platform
 from farm.core.pools.spec import PoolSpec
-from farm.core.rules import SchedulingRules
-from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import JobRecord
 from farm.core.state.working_state import BuilderRequest
 from farm.forecasts.dispatch import recent_errors
@@ -22,6 +20,7 @@ from farm.forecasts.dispatch.recent_errors import Lately, RecentErrors
 from farm.live.operating.answering import Questions
 from farm.live.operating.answers import Answer, Waiting
 from farm.live.wire.messages import Ask
+from tests.worlds.virtual import Ledger
 
 AMD64 = Platform("amd64", True)
 POOLS = {
@@ -30,115 +29,107 @@ POOLS = {
 }
 
 
-class Told:
-    """A scheduler, and its answers about jobs."""
-
-    def __init__(self, estimator, **rules: Any) -> None:
-        self.scheduler = Scheduler(SchedulingRules(**rules), estimator, list(POOLS.values()))
-
-    def join(self, name: str, uses: int | None = None) -> None:
-        builder = Builder(id=name, pool="linux", index=1, processors=("amd64",), uses=uses)
-        self.scheduler.handle(events.BuilderJoined(0.0, builder))
-
-    def request(self, pool: str) -> None:
-        builder = POOLS[pool].builder(1, 1)
-        self.scheduler.pool(pool).requested[builder.id] = BuilderRequest(builder, 1.0)
-
-    def submit(self, *ids: str, **fields: Any) -> None:
-        jobs = tuple(
-            Job(**{"id": name, "service_time": 9.0, "platform": AMD64, **fields}) for name in ids
-        )
-        self.scheduler.handle(events.JobsSubmitted(1.0, jobs))
-
-    def of(self, job: str, *, rollouts: Any = None, lately: Any = lambda _: None) -> Waiting:
-        answers = []
-        clerk = Questions(
-            self.scheduler,
-            lambda: 2.0,
-            lambda asked, found: answers.append((asked, found)),
-            rollouts=rollouts,
-            lately=lately,
-        )
-        question = Ask("job", job, "token")
-        clerk.ask(question)
-        while clerk.step() or not answers:
-            pass
-        ((asked, answer),) = answers
-        assert asked is question
-        assert answer.job is not None
-        return answer.job
-
-
 @pytest.fixture
-def told(truth) -> Told:
+def farm() -> Ledger:
     """A farm of one pool for amd64 and one for arm64, without builders."""
-    return Told(truth)
+    return Ledger(pools=list(POOLS.values()))
 
 
-def test_there_is_no_builder(told: Told):
+def submit(farm: Ledger, *ids: str, **fields: Any) -> None:
+    """Submit jobs for the first pool."""
+    farm.submit(*ids, **{"service_time": 9.0, "platform": AMD64, **fields})
+
+
+def request(farm: Ledger, pool: str) -> None:
+    """Let a builder of this pool boot."""
+    builder = POOLS[pool].builder(1, 1)
+    farm.scheduler.pool(pool).requested[builder.id] = BuilderRequest(builder, 1.0)
+
+
+def told(farm: Ledger, job: str, *, rollouts: Any = None, lately: Any = lambda _: None) -> Waiting:
+    """Return what is answered about a job."""
+    answers = []
+    questions = Questions(
+        farm.scheduler,
+        lambda: farm.at,
+        lambda asked, found: answers.append((asked, found)),
+        rollouts=rollouts,
+        lately=lately,
+    )
+    question = Ask("job", job, "token")
+    questions.ask(question)
+    while questions.step() or not answers:
+        pass
+    ((asked, answer),) = answers
+    assert asked is question
+    assert answer.job is not None
+    return answer.job
+
+
+def test_there_is_no_builder(farm: Ledger):
     """Booting ones count only if they could run it; also for a platform that no builder has."""
-    told.submit("a")
-    told.submit("b", platform=Platform("sparc", False))
-    told.request("arm")
-    assert told.of("a").why == "no builder that could run it is there, and none of them boot"
-    told.request("linux")
-    assert told.of("a").why == "no builder that could run it is there, and 1 of them boot"
-    assert told.of("a").booting == 1
-    assert told.of("b").why == "no pool of the farm has builders that could run it"
+    submit(farm, "a")
+    submit(farm, "b", platform=Platform("sparc", False))
+    request(farm, "arm")
+    assert told(farm, "a").why == "no builder that could run it is there, and none of them boot"
+    request(farm, "linux")
+    assert told(farm, "a").why == "no builder that could run it is there, and 1 of them boot"
+    assert told(farm, "a").booting == 1
+    assert told(farm, "b").why == "no pool of the farm has builders that could run it"
 
 
-def test_a_provisioner_may_bring_builders_that_no_estimate_counts(told: Told):
+def test_a_provisioner_may_bring_builders_that_no_estimate_counts(farm: Ledger):
     """Only for jobs that builders of a provisioned pool could run."""
-    told.submit("fixed")
-    told.submit("elastic", platform=Platform("arm64", True))
-    assert not told.of("fixed").may_grow
-    assert told.of("elastic").may_grow
+    submit(farm, "fixed")
+    submit(farm, "elastic", platform=Platform("arm64", True))
+    assert not told(farm, "fixed").may_grow
+    assert told(farm, "elastic").may_grow
     estimate = {"job": "j", "dispatch_in_s": 60.0, "run_time_s": 5.0, "completion_in_s": 65.0}
     said = [SubmissionEstimate(**estimate, ahead=1, may_grow=it).in_words() for it in (True, False)]
     assert "1m (1 job before it, sooner if more builders come); it will run" in said[0]
     assert "1m (1 job before it); it will run" in said[1]
 
 
-def test_builders_are_busy_or_accept_no_jobs(told: Told):
+def test_builders_are_busy_or_accept_no_jobs(farm: Ledger):
     """How many jobs are ahead; a running job has no reason."""
-    told.join("linux-1")
-    told.submit("a", "b", "c")
-    assert told.of("a").why == ""
-    assert told.of("b").why == "all 1 builders that could run it are busy, it is the next"
-    assert told.of("c").why == "all 1 builders that could run it are busy, 1 job is ahead"
-    told.scheduler.handle(events.DrainRequested(2.0, "*"))
-    assert told.of("c").why == "all 1 builders that could run it are drained, failed or leaving"
+    farm.join("linux-1", pool="linux")
+    submit(farm, "a", "b", "c")
+    assert told(farm, "a").why == ""
+    assert told(farm, "b").why == "all 1 builders that could run it are busy, it is the next"
+    assert told(farm, "c").why == "all 1 builders that could run it are busy, 1 job is ahead"
+    farm.drain("*")
+    assert told(farm, "c").why == "all 1 builders that could run it are drained, failed or leaving"
 
 
-def test_builders_with_all_their_uses_taken(told: Told):
+def test_builders_with_all_their_uses_taken(farm: Ledger):
     """They are not called drained: others take their place; the estimate expects them."""
-    told.join("linux-1", uses=1)
-    told.submit("a", "b")
-    found = told.of("b")
+    farm.join("linux-1", pool="linux", uses=1)
+    submit(farm, "a", "b")
+    found = told(farm, "b")
     reason = "closed, 1 of them because all their uses are taken"
     assert found.why == f"all 1 builders that could run it are {reason}"
     assert found.dispatch_in_time is not None
 
 
-def test_a_job_that_is_served_by_anothers_execution(truth):
+def test_a_job_that_is_served_by_anothers_execution():
     """It has no place in the queue, and does not run itself, also while that one runs."""
-    told = Told(truth, dedup=True)
-    told.submit("a", action="x")
-    told.submit("b", action="x")
+    farm = Ledger(pools=list(POOLS.values()), dedup=True)
+    submit(farm, "a", action="x")
+    submit(farm, "b", action="x")
     said = "a, which does the same action, is executed for both"
-    assert told.of("b").why == said
-    told.join("linux-1")
-    assert told.of("a").why == ""
-    assert told.of("b").why == said
+    assert told(farm, "b").why == said
+    farm.join("linux-1", pool="linux")
+    assert told(farm, "a").why == ""
+    assert told(farm, "b").why == said
 
 
-def test_the_farm_keeps_working_while_a_question_is_answered(told: Told):
+def test_the_farm_keeps_working_while_a_question_is_answered(farm: Ledger):
     """Several questions wait for their turn; each answer is of the moment when it was asked."""
-    told.join("linux-1")
-    told.submit(*(f"j{number}" for number in range(200)))
+    farm.join("linux-1", pool="linux")
+    submit(farm, *(f"j{number}" for number in range(200)))
     at, answers = [2.0], {}
     clerk = Questions(
-        told.scheduler,
+        farm.scheduler,
         lambda: at[0],
         lambda asked, found: answers.setdefault(asked.job, found),
     )
@@ -147,7 +138,7 @@ def test_the_farm_keeps_working_while_a_question_is_answered(told: Told):
         clerk.ask(Ask("job", job, "token"))
     assert clerk.step()
     at[0] = 9.0
-    told.scheduler.handle(events.JobFinished(9.0, "j0", 1, "linux-1", "succeeded"))
+    farm.scheduler.handle(events.JobFinished(9.0, "j0", 1, "linux-1", "succeeded"))
     while clerk.step():
         pass
     assert {job: found.at for job, found in answers.items()} == {
@@ -188,23 +179,23 @@ class Rolled:
         return 3, "all kinds"
 
 
-def test_how_an_estimate_was_made(told: Told):
+def test_how_an_estimate_was_made(farm: Ledger):
     """By which method, from what, and how good it was; why the formula says something else."""
-    told.join("linux-1")
-    told.submit("a", "b", "c")
+    farm.join("linux-1", pool="linux")
+    submit(farm, "a", "b", "c")
     was = {"rollout": Lately(50, 0.68, 0.96), "launchpad": Lately(1, 0.0, 1.0)}
-    by_formula = told.of("c", lately=was.get)
+    by_formula = told(farm, "c", lately=was.get)
     assert (by_formula.method, by_formula.lately) == ("formula", was["launchpad"])
     formula = by_formula.dispatch_in_time
     assert formula == 17.0
-    rolled = told.of("c", rollouts=Rolled(2.0 + 9.0), lately=was.get)
+    rolled = told(farm, "c", rollouts=Rolled(2.0 + 9.0), lately=was.get)
     assert (rolled.method, rolled.dispatch_in_time) == ("rollouts", 9.0)
     assert (rolled.rollouts, rolled.past_run_times, rolled.drawn_from) == (50, 3, "all kinds")
     assert (rolled.lately, rolled.formula_in_time) == (was["rollout"], formula)
     assert rolled.differs.startswith("the formula adds up waits that pass side by side")
-    assert told.of("c", rollouts=Rolled(2.0 + 16.5)).differs == ""
-    assert "as such jobs really ran" in told.of("c", rollouts=Rolled(99.0)).differs
-    dear = told.of("c", rollouts=Rolled(None, dear=True))
+    assert told(farm, "c", rollouts=Rolled(2.0 + 16.5)).differs == ""
+    assert "as such jobs really ran" in told(farm, "c", rollouts=Rolled(99.0)).differs
+    dear = told(farm, "c", rollouts=Rolled(None, dear=True))
     assert (dear.method, dear.dispatch_in_time) == ("formula", formula)
     assert dear.no_rollouts == "rollouts are too dear for this farm now"
 
@@ -225,7 +216,7 @@ def test_of_a_very_long_queue_not_all_that_was_told_is_kept(monkeypatch):
     assert tell("c") == [0, 1, 1]
 
 
-def test_how_good_estimates_were_lately(told: Told):
+def test_how_good_estimates_were_lately(farm: Ledger):
     """Of the last fifty jobs that were told before they started; by method."""
     recent = RecentErrors(lambda job: job != "gone")
     made = [
@@ -240,7 +231,7 @@ def test_how_good_estimates_were_lately(told: Told):
     for one in made:
         recent.observe(one, ())
     assert recent.of("rollout") is None
-    told.join("linux-1")
+    farm.join("linux-1", pool="linux")
     for name in ("j0", "j1", "j2", "j3", "gone", "at-once"):
         job = Job(id=name, service_time=1.0, platform=AMD64)
         recent.observe(events.AlarmRang(90.0), [StartJob(job, 1, "linux-1", 0)])
