@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from farm.live.host_processes import HostProcess
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import Server
 from farm.live.settings import LiveSettings
-from farm.live.wire.messages import UNSTAMPED, Beat, HostLeft, HostUp, Play
+from farm.live.wire.messages import UNSTAMPED, Beat, HostLeft, HostUp, Play, Report
 from farm.live.wire.task_messages import TaskMessages
 from tests.fixtures.processes import until
 from tests.fixtures.store import on_builders, reports_in
@@ -39,16 +39,14 @@ def start(builder: str, service_time: float) -> StartJob:
     return StartJob(job, 1, builder, 0)
 
 
-class Alone:
-    """A builder host in this process, and its reports."""
-
-    def __init__(self, settings: LiveSettings, client: Any) -> None:
-        self.host = BuilderHost(settings, pid=1)
-        self.reports = partial(reports_in, client, Keys(settings.prefix))
+@pytest.fixture
+def reports(client: Any, keys: Keys) -> Callable[[], list[Report]]:
+    """Return what hosts have reported."""
+    return partial(reports_in, client, keys)
 
 
 @pytest.fixture
-def alone(server: Server, keys: Keys, client: Any, tmp_path: Path) -> Iterator[Alone]:
+def alone(server: Server, keys: Keys, tmp_path: Path) -> Iterator[BuilderHost]:
     """A host of room 1 of the pool linux, that has 20 s to finish its attempts."""
     settings = LiveSettings(
         redis_url=server.url,
@@ -60,18 +58,18 @@ def alone(server: Server, keys: Keys, client: Any, tmp_path: Path) -> Iterator[A
         drain_time=20.0,
         beat_interval=0.1,
     )
-    found = Alone(settings, client)
-    found.host.start()
-    yield found
-    found.host.close()
+    host = BuilderHost(settings, pid=1)
+    host.start()
+    yield host
+    host.close()
 
 
-def test_a_stopped_host_finishes_and_releases_its_builders(alone: Alone):
+def test_a_stopped_host_finishes_and_releases_its_builders(alone: BuilderHost, reports):
     """It announces it, its attempts end, its builders retire, then it is gone."""
-    alone.host.play(play("b"))
-    alone.host.start_attempt(start("b", 1.0))
-    alone.host.close()
-    said = alone.reports()
+    alone.play(play("b"))
+    alone.start_attempt(start("b", 1.0))
+    alone.close()
+    said = reports()
     told = next(i for i, r in enumerate(said) if isinstance(r, Beat) and r.leaving)
     assert said[told].held == (("job", 1),)
     rest = [report for report in said[told:] if not isinstance(report, Beat)]
@@ -81,30 +79,30 @@ def test_a_stopped_host_finishes_and_releases_its_builders(alone: Alone):
     assert rest[-2:] == [BuilderRetired(UNSTAMPED, "b"), HostLeft()]
 
 
-def test_a_builder_that_has_not_booted_is_not_begun(alone: Alone):
+def test_a_builder_that_has_not_booted_is_not_begun(alone: BuilderHost, reports):
     """The heartbeat does not name it, so another host is given it; it never reports being up."""
-    alone.host.play(play("b", boot_time=0.5))
-    alone.host.close()
-    said = alone.reports()
+    alone.play(play("b", boot_time=0.5))
+    alone.close()
+    said = reports()
     assert [r.builders for r in said if isinstance(r, Beat) and r.leaving] == [()]
     assert said[-1] == HostLeft()
 
 
-def test_the_ready_file_is_there_while_a_builder_is_played(alone: Alone, tmp_path: Path):
+def test_the_ready_file_is_there_while_a_builder_is_played(alone: BuilderHost, tmp_path: Path):
     """A tool that removes hosts that are not ready removes no builder."""
     file = tmp_path / "playing"
     assert not file.exists()
-    alone.host.play(play("b"))
+    alone.play(play("b"))
     assert file.exists()
-    alone.host.start_attempt(start("b", 0.5))
-    alone.host._builders["b"].retire()
+    alone.start_attempt(start("b", 0.5))
+    alone._builders["b"].retire()
     until(lambda: not file.exists(), "its removal")
 
 
-def test_a_host_announces_its_room(alone: Alone):
+def test_a_host_announces_its_room(alone: BuilderHost, reports):
     """And the pool that it is for."""
-    until(alone.reports, "a report")
-    assert alone.reports()[0] == HostUp(1, room=1, pool="linux")
+    until(reports, "a report")
+    assert reports()[0] == HostUp(1, room=1, pool="linux")
 
 
 def test_a_restarted_host_does_not_play_its_former_builders(
@@ -132,12 +130,14 @@ def test_a_restarted_host_does_not_play_its_former_builders(
     assert client.keys(f"{keys.prefix}*kombu*") == []
 
 
-def test_a_ready_file_that_cannot_be_written_does_no_harm(alone: Alone, tmp_path: Path):
+def test_a_ready_file_that_cannot_be_written_does_no_harm(
+    alone: BuilderHost, reports, tmp_path: Path
+):
     """The host continues."""
     (tmp_path / "playing").mkdir()
-    alone.host.play(play("b"))
-    alone.host.start_attempt(start("b", 0.1))
-    until(lambda: any(isinstance(one, JobFinished) for one in alone.reports()), "its end")
+    alone.play(play("b"))
+    alone.start_attempt(start("b", 0.1))
+    until(lambda: any(isinstance(one, JobFinished) for one in reports()), "its end")
 
 
 @pytest.mark.slow

@@ -22,13 +22,9 @@ from farm.core.model import Job, Platform
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.core.pools.spec import PoolSpec
+from farm.forecasts.runtime.registry import make_estimator
 from farm.live.options import LiveOptions
 from farm.live.run import Watchers, run_live
-
-class Truth:
-    learns = False
-    def estimate(self, job, builder=None):
-        return job.service_time
 
 # submitted together: no process is stopped between two of them
 jobs = [(0.0, tuple(
@@ -44,7 +40,7 @@ def observe(event, commands):
 
 pools = [PoolSpec(name="p", processors=("x",), builders=2)]
 run = run_live(
-    Scheduler(SchedulingRules(), Truth(), pools),
+    Scheduler(SchedulingRules(), make_estimator("oracle"), pools),
     pools,
     jobs,
     LiveOptions(speed=1.0, hosts=2),
