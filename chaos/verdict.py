@@ -23,7 +23,7 @@ from farm.core.commands import EndJob
 from farm.core.errors import InputError
 from farm.core.model import Cause
 from farm.live.redis.keys import Keys
-from workers.journal import JournalEntry, read_journals
+from workers.journal import Note, read_journals
 
 #: the ends that a builder's report makes
 BY_BUILDERS = (Cause.FINISHED, Cause.FAILED)
@@ -131,7 +131,7 @@ def ended_twice(folders: Iterable[Path]) -> set[str]:
     return {job.decode() for job, end in writes if ends.setdefault(job, end) != end}
 
 
-def begun_twice(notes: Iterable[JournalEntry]) -> set[str]:
+def begun_twice(notes: Iterable[Note]) -> set[str]:
     """Return the jobs of which an attempt was started more than once, by any host.
 
     Two attempts that differ may overlap: a host that was given up may be alive.
@@ -147,7 +147,7 @@ def begun_twice(notes: Iterable[JournalEntry]) -> set[str]:
     return found
 
 
-def without_builder(ends: Mapping[str, EndJob], notes: Iterable[JournalEntry]) -> set[str]:
+def without_builder(ends: Mapping[str, EndJob], notes: Iterable[Note]) -> set[str]:
     """Return the jobs whose end is recorded as a builder's, though none noted it so."""
     made = {(n.job, n.attempt, n.builder, n.outcome) for n in notes if n.what == "ended"}
     return {

@@ -18,7 +18,7 @@ import msgspec
 log = logging.getLogger(__name__)
 
 
-class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True):
+class Note(msgspec.Struct, frozen=True, omit_defaults=True):
     """The start or end of an attempt on a builder, or what it has burnt (before its end)."""
 
     at: float
@@ -48,19 +48,17 @@ class AttemptJournal:
 
     def began(self, job: str, attempt: int, builder: str) -> None:
         """Record the start of an attempt."""
-        self._write(JournalEntry(time.monotonic(), "began", job, attempt, builder))
+        self._write(Note(time.monotonic(), "began", job, attempt, builder))
 
     def burnt(self, job: str, attempt: int, builder: str, work: float, cpu: float) -> None:
         """Record the processor time that the work of a burning attempt took."""
-        self._write(
-            JournalEntry(time.monotonic(), "burnt", job, attempt, builder, work=work, cpu=cpu)
-        )
+        self._write(Note(time.monotonic(), "burnt", job, attempt, builder, work=work, cpu=cpu))
 
     def ended(self, job: str, attempt: int, builder: str, outcome: str) -> None:
         """Record the end of an attempt."""
-        self._write(JournalEntry(time.monotonic(), "ended", job, attempt, builder, outcome))
+        self._write(Note(time.monotonic(), "ended", job, attempt, builder, outcome))
 
-    def _write(self, entry: JournalEntry) -> None:
+    def _write(self, entry: Note) -> None:
         if self._file is None:
             return
         try:
@@ -71,9 +69,9 @@ class AttemptJournal:
                 log.warning("the journal (FARM_JOURNAL) has gaps: it cannot be written: %s", error)
 
 
-def read_journals(folder: Path) -> Iterator[JournalEntry]:
+def read_journals(folder: Path) -> Iterator[Note]:
     """Yield what all hosts have noted, host by host; a last line that was cut is left out."""
     for path in sorted(folder.glob("*.jsonl")):
         for line in path.read_bytes().splitlines(keepends=True):
             if line.endswith(b"\n"):
-                yield msgspec.json.decode(line, type=JournalEntry)
+                yield msgspec.json.decode(line, type=Note)

@@ -23,7 +23,7 @@ from farm.core.errors import InputError
 from farm.core.model import Cause, Job
 from farm.live.redis.connection import connect
 from farm.live.redis.server import EmbeddedServer
-from workers.journal import AttemptJournal, JournalEntry, read_journals
+from workers.journal import AttemptJournal, Note, read_journals
 
 
 @given(faults=st.integers(0, 200), seed=st.integers())
@@ -125,9 +125,9 @@ def test_a_host_keeps_a_record_of_its_attempts(tmp_path: Path):
     assert notes == [("began", "a", ""), ("ended", "a", "succeeded")]
 
 
-def began(job: str, attempt: int, builder: str) -> JournalEntry:
+def began(job: str, attempt: int, builder: str) -> Note:
     """Return a record of a start."""
-    return JournalEntry(0.0, "began", job, attempt, builder)
+    return Note(0.0, "began", job, attempt, builder)
 
 
 def test_an_attempt_that_began_twice_is_found():
@@ -144,7 +144,7 @@ def test_an_end_that_no_builder_made_is_found():
         job = Job(id=name, service_time=1.0)
         return EndJob(job, outcome, attempts, 0.0, 1.0, builder="x", **more)
 
-    notes = [JournalEntry(0.0, "ended", name, 1, "x", "succeeded") for name in ("a", "b", "c")]
+    notes = [Note(0.0, "ended", name, 1, "x", "succeeded") for name in ("a", "b", "c")]
     ends = {
         "a": end("a"),
         "b": end("b", outcome="failed", cause=Cause.FAILED),

@@ -27,7 +27,7 @@ from farm.live.redis.keys import Cursor
 from farm.live.redis.leader_fencing import Fence
 from farm.live.redis.trouble import ServerCalls
 from farm.live.store.log_drain import EVENTS, LOCK, OLDER, Position, position_in
-from farm.live.store.saved import FarmReader, SavedFarm, SchedulerMemory
+from farm.live.store.saved import FarmReader, SavedFarm, SchedulerMemory, statistics_of
 from farm.live.store.store import Store
 from farm.processes.locks import locked
 from farm.results.log.reader import Entry, read_log
@@ -75,12 +75,8 @@ def set_aside(folder: Path, commits: int) -> None:
     while (name := folder.with_name(f"{folder.name}.lost-{number}")).exists():
         number += 1
     folder.rename(name)
-    log.error(
-        "%s commits of this farm that the Redis server has lost are lost: the event log that has "
-        "them is kept as %s",
-        count,
-        name,
-    )
+    what = f"{count} commits of this farm that the Redis server has lost are lost"
+    log.error("%s: the event log that has them is kept as %s", what, name)
 
 
 def recovered(
@@ -119,31 +115,26 @@ def recover(
     ``known``: which of these jobs it still has. Raises ServerError if the log cannot lead there.
     """
     replay = _Replay(make())
+    commits = f"{ahead:,} commits of this farm that the Redis server has lost"
+    lead = f"the event log in {folder} has {commits}"
     try:
         with locked(folder / LOCK, LET_GO_WITHIN):
             position = position_in(folder)
             replay.play(folder, position)
     except BlockingIOError:
         raise ServerError(
-            f"the event log in {folder} has {ahead:,} commits of this farm that the Redis server "
-            "has lost, and another scheduler still writes it (one that is paused, or was cut off "
+            f"{lead}, and another scheduler still writes it (one that is paused, or was cut off "
             "from the server): end that one first"
         ) from None
     except (OSError, InputError) as error:
         still = known(list(replay.live))
         lost = [name for name in replay.live if name not in still]
         raise ServerError(
-            f"the event log in {folder} has {ahead:,} commits of this farm that the Redis server "
-            f"has lost, and the farm cannot be restored from it ({error}): give the server its "
-            "data back, or go on with what it has (--accept-loss; the log is kept under another "
-            f"name), without {named(lost)}"
+            f"{lead}, and the farm cannot be restored from it ({error}): give the server its data "
+            "back, or go on with what it has (--accept-loss; the log is kept under another name), "
+            f"without {named(lost)}"
         ) from None
-    log.error(
-        "the event log in %s has %s commits of this farm that the Redis server has lost: it is "
-        "restored from there",
-        folder,
-        f"{ahead:,}",
-    )
+    log.error("%s: it is restored from there", lead)
     return RecoveredFarm(replay.saved(speed, cursor), list(replay.ends), position.commits)
 
 
@@ -192,7 +183,6 @@ class _Replay:
         requests = BuilderRequests(list(scheduler.keeper.specs.values()), speed)
         for request in (one for pool in pools for one in pool.requested.values()):
             requests.request(RequestBuilder(request.builder))
-        dump = getattr(scheduler.estimator, "dump", None)
         return SavedFarm(
             at=self._at,
             speed=speed,
@@ -201,7 +191,5 @@ class _Replay:
             jobs={name: job_record(state) for name, state in scheduler.jobs.items()},
             builders={name: builder_record(state) for name, state in scheduler.builders.items()},
             wanted=requests.wanted,
-            learned=SchedulerMemory(
-                statistics=None if dump is None else dump(), trees=trees_of(scheduler)
-            ),
+            learned=SchedulerMemory(statistics_of(scheduler), trees_of(scheduler)),
         )

@@ -114,10 +114,10 @@ def test_a_pool_of_pods_follows_the_queue_and_only_emptied_ones_go(cluster: Clus
     service, stub = cluster.service, cluster.stub
     service.start()
     cluster.provision()
-    service.until(lambda: len(service.store.reader.builders()) == 1, "the least pool")
+    service.until(lambda: len(service.store.builders()) == 1, "the least pool")
     assert stub.deployments == {"builders-linux": 1}
     service.submit(jobs_of(40, 1.0))
-    service.until(lambda: len(service.store.reader.builders()) == 4, "growth")
+    service.until(lambda: len(service.store.builders()) == 4, "growth")
     assert stub.deployments["builders-linux"] == 4
     service.until(lambda: service.store.count_results() == 40, "the end of all jobs")
     service.until(lambda: stub.deployments["builders-linux"] == 1, "scaling back")
@@ -127,5 +127,5 @@ def test_a_pool_of_pods_follows_the_queue_and_only_emptied_ones_go(cluster: Clus
     # where the last builder idles out as well, the least pool is started anew: more pods than four
     assert len(stub.removed) == len(cluster.pods) - 1 >= 3
     assert not any(ready for _, ready in stub.removed)
-    service.until(lambda: len(service.store.reader.builders()) == 1, "the least pool again")
+    service.until(lambda: len(service.store.builders()) == 1, "the least pool again")
     assert {method for method, _, _ in stub.calls} == {"GET", "PATCH"}

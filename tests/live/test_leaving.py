@@ -165,9 +165,9 @@ def test_a_busy_host_that_is_stopped_costs_no_attempt(hostless: Service, tmp_pat
         assert {end.outcome for end in ends} == {"succeeded"}
         # commands in transit when the host stopped listening are the only exception
         assert sum(end.attempts for end in ends) <= 24 + 2
-        assert len(service.store.reader.builders()) == 2, "a fixed pool's third waits for a host"
+        assert len(service.store.builders()) == 2, "a fixed pool's third waits for a host"
         start_host()
-        service.until(lambda: len(service.store.reader.builders()) == 3, "a successor")
+        service.until(lambda: len(service.store.builders()) == 3, "a successor")
         assert "is lost" not in service.log()
     finally:
         for host in hosts:

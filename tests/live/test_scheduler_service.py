@@ -64,7 +64,7 @@ def test_a_killed_scheduler_loses_nothing_and_starts_nothing_twice(service: Serv
     order = sorted(results[:40], key=lambda end: (end.dispatched_at, end.job.id))
     assert [end.job.id for end in order] == [job.id for job in jobs]
     assert service.store.depths() == {"amd64/virtual": 0}
-    assert len(service.store.reader.builders()) == 3
+    assert len(service.store.builders()) == 3
     assert service.metric("farm_scheduler_leader") == 1.0
     succeeded = 'farm_jobs_total{outcome="succeeded"}'
     service.until(lambda: service.metric(succeeded) == 41, "a total of both schedulers")
@@ -234,7 +234,7 @@ def test_farm_time_continues_without_a_scheduler_unless_begun_afresh(service: Se
     service.start("--set", "live.speed=5", "--fresh")
     speed = service.keys.meta, "speed"
     service.until(lambda: service.client.hget(*speed) == b"5.0", "the new beginning")
-    service.until(lambda: len(service.store.reader.builders()) == 3, "joining again")
+    service.until(lambda: len(service.store.builders()) == 3, "joining again")
     assert service.end() == 0
 
 

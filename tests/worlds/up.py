@@ -302,7 +302,7 @@ class Service:
                 env=self.environment() | {"FARM_METRICS_PORT": str(self.port)},
             )  # fmt: skip
         if joined:
-            self.until(lambda: len(self.store.reader.builders()) == joined, "joining")
+            self.until(lambda: len(self.store.builders()) == joined, "joining")
 
     def end(self, kind: signal.Signals = signal.SIGTERM) -> int:
         """End it with this signal; return its exit code."""

@@ -24,7 +24,7 @@ from farm.forecasts.dispatch.recent_errors import RecentErrors
 from farm.live.operating.answering import Questions, Rollouts
 from farm.live.operating.answers import BUSY, FarmImage, as_chosen
 from farm.live.operating.images import Images
-from farm.live.store.saved import SchedulerMemory
+from farm.live.store.saved import SchedulerMemory, statistics_of
 from farm.live.wire import messages as wire
 from farm.live.wire.pool_report import FarmStatus, LostBuilder, PoolReport
 from farm.live.wire.report_checks import readable
@@ -231,15 +231,11 @@ class ControlPlane:
             # sizes are the scenario's then: a what-if may change them
             snapshot=replace(snapshot, choices=replace(choices, pools={})),
             scenario=as_chosen(self._scenario, choices),
-            statistics=self._statistics(),
+            statistics=statistics_of(self._scheduler),
             progress=self._protocol.progress(self._scheduler.jobs),
             lost=self._lost_lately(time.monotonic()),
             recent=self._arrivals.recent(snapshot.at),
         )
-
-    def _statistics(self) -> dict[str, object] | None:
-        estimator: object = self._scheduler.estimator
-        return estimator.dump() if hasattr(estimator, "dump") else None
 
     def _keep_learned(self, now: float) -> None:
         """Save what was learned occasionally (at most a 20th of the time), and at the end."""
@@ -247,7 +243,7 @@ class ControlPlane:
             return
         self._is_unsaved = False
         learned = SchedulerMemory(
-            statistics=self._statistics(),
+            statistics=statistics_of(self._scheduler),
             trees=trees_of(self._scheduler),
             calibrations={name: one.platforms for name, one in self._calibrations.items()},
             lately=self._lately.memory,

@@ -53,14 +53,5 @@ class Plans:
 
 
 def _planned(plan: Plan, at: float, *, outside: bool) -> PoolPlanned:
-    return PoolPlanned(
-        at,
-        plan.pool,
-        desired=plan.desired,
-        requested=plan.booting + plan.start,
-        running=plan.joined,
-        waiting=plan.waiting,
-        start=plan.start,
-        stop=plan.stop,
-        outside=outside,
-    )
+    counts = plan.booting + plan.start, plan.joined, plan.waiting
+    return PoolPlanned(at, plan.pool, plan.desired, *counts, plan.start, plan.stop, outside=outside)

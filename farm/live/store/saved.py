@@ -19,6 +19,7 @@ from farm.core.errors import ServerError
 from farm.core.model import Builder, Platform
 from farm.core.queues.fair_share.tree_snapshot import TreeMemory
 from farm.core.rules import Choices
+from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import BuilderRecord, FarmSnapshot, JobRecord
 from farm.core.state.working_state import BuilderRequest, PoolCounts
 from farm.forecasts.dispatch.recent_errors import ErrorMemory
@@ -85,16 +86,22 @@ class Try(msgspec.Struct, frozen=True):
     reason: str
 
 
-class SchedulerMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SchedulerMemory(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a scheduler knows of the past, saved now and then: older than the rest."""
 
-    #: what the runtime estimator dumped; None: it has nothing to dump
+    #: see ``statistics_of``
     statistics: dict[str, object] | None = None
     #: what each platform's fair-share tree remembers (see FarmSnapshot)
     trees: tuple[tuple[Platform, bool, TreeMemory], ...] = ()
     #: how right estimates were: by source of run times and platform (PlatformMemory), and lately
     calibrations: dict[str, Mapping[str, object]] = {}
     lately: ErrorMemory = msgspec.field(default_factory=ErrorMemory)
+
+
+def statistics_of(scheduler: Scheduler) -> dict[str, object] | None:
+    """Return what a scheduler's runtime estimator dumps; None: it has nothing to dump."""
+    estimator: object = scheduler.estimator
+    return estimator.dump() if hasattr(estimator, "dump") else None
 
 
 class SavedFarm(msgspec.Struct, frozen=True, kw_only=True):
@@ -214,7 +221,7 @@ class FarmReader:
             rules=rules,
             counts=counts,
             jobs=self.jobs(),
-            builders=self.builders(),
+            builders=self._hash(keys.builders, BuilderRecord),
             lives=self._hash(keys.lives, HostLife),
             wanted=self._hash(keys.wanted, Play),
             requested=self._hash(keys.requested, Play),
@@ -225,10 +232,6 @@ class FarmReader:
     def jobs(self) -> dict[str, JobRecord]:
         """Return the jobs that have not ended, by id."""
         return self._hash(self._keys.jobs, JobRecord)
-
-    def builders(self) -> dict[str, BuilderRecord]:
-        """Return the builders that are there, by id."""
-        return self._hash(self._keys.builders, BuilderRecord)
 
     def learned(self) -> SchedulerMemory:
         """Return what an earlier scheduler knew of the past, if that can be read."""

@@ -107,7 +107,7 @@ class History:
             name for name, *_ in on_builders
         }
         assert writer.running == len(on_builders)
-        builders = self.store.reader.builders()
+        builders = self.store.builders()
         assert {name: record.busy for name, record in builders.items()} == {
             name: state.busy for name, state in farm.scheduler.builders.items()
         }
@@ -167,8 +167,8 @@ def test_a_successor_finds_each_builder_as_it_was():
         history.farm.operator.send(event)
     history.farm.advance(1.0)
     records = snapshot_of(history.farm.scheduler, 1.0).builders
-    assert history.store.reader.builders() == {view.builder.id: view for view in records}
-    assert history.store.reader.builders()["arm-1"].overloaded
+    assert history.store.builders() == {view.builder.id: view for view in records}
+    assert history.store.builders()["arm-1"].overloaded
 
 
 def test_a_successor_holds_jobs_back_until_the_same_instant():

@@ -94,7 +94,7 @@ def test_committing_twice_changes_nothing(store: ReadableStore, redis, keys: Key
     store.commit(batch, {}, 0.0)
     store.commit(batch, {}, 0.0)
     assert store.depths() == {"amd64/virtual": 1}
-    assert store.reader.builders() == {"b": view}
+    assert store.builders() == {"b": view}
     # a host takes from the right: the oldest first
     assert redis.rpop(keys.host_list("host")) == b"one"
     assert store.queued_messages(["host", "other"]) == {"host": 3, "other": 0}
