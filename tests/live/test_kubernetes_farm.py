@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
+import contextlib
 import sys
 import threading
 from collections.abc import Iterator
@@ -13,6 +13,7 @@ import pytest
 
 from farm.live.host_processes import HostProcess
 from farm.live.settings import LiveSettings
+from tests.fixtures.processes import running
 from tests.worlds.cluster import StubCluster, account_in
 from tests.worlds.up import Service, jobs_of
 
@@ -56,7 +57,7 @@ class Cluster:
         self._over = threading.Event()
         self._probes = threading.Thread(target=self._probe)
         self._probes.start()
-        self.provisioner: subprocess.Popen[bytes] | None = None
+        self._provisioner = contextlib.ExitStack()
 
     def _make(self, name: str) -> HostPod:
         pod = HostPod(name, self.settings, self.folder)
@@ -69,21 +70,16 @@ class Cluster:
                 pod.probe()
 
     def provision(self) -> None:
-        with (self.folder / "provisioner.log").open("ab") as log:
-            self.provisioner = subprocess.Popen(
-                [
-                    sys.executable, "-m", "provisioner", self.service.folder / "service.yaml",
-                    "--backend", "kubernetes", "--kubernetes-api", self.stub.url,
-                    "--kubernetes-account", account_in(self.folder / "account"),
-                    "--settle-time", "2",
-                ],
-                env=self.service.environment(), stdout=log, stderr=log,
-            )  # fmt: skip
+        account = account_in(self.folder / "account")
+        command = (
+            f"{sys.executable} -m provisioner service.yaml --backend kubernetes --settle-time 2 "
+            f"--kubernetes-api {self.stub.url} --kubernetes-account {account}"
+        )
+        process = running(command.split(), self.folder, "provisioner.log", **self.service.variables)
+        self._provisioner.enter_context(process)
 
     def close(self) -> None:
-        if self.provisioner is not None:
-            self.provisioner.kill()
-            self.provisioner.wait()
+        self._provisioner.close()
         self.stub.close()
         self._over.set()
         self._probes.join()

@@ -24,7 +24,7 @@ from farm.results.estimate_scores import score
 from farm.results.run_directory import load_run
 from farm.upstream.launchpad import LAUNCHPAD
 from tests.fixtures.estimates import estimate_dispatch
-from tests.fixtures.processes import ROOT, environment, own_port, until
+from tests.fixtures.processes import ROOT, environment, own_port, running, until
 from tests.worlds.up import AMD64, FARM, Service
 
 pytestmark = pytest.mark.live
@@ -54,18 +54,8 @@ def run(tmp_path: Path):
     port = own_port()
     with choose_server(None) as server:
         words = ["run", "scenario.yaml", "--redis", server.url, "--out", "run", "--quiet"]
-        process = subprocess.Popen(
-            [*FARM, *words, "--metrics-port", str(port)],
-            cwd=tmp_path,
-            env=environment(),
-            stdout=subprocess.DEVNULL,
-        )
-        try:
+        with running([*FARM, *words, "--metrics-port", port], tmp_path, "log") as process:
             yield server.url, tmp_path / "run", f"http://127.0.0.1:{port}/metrics", process
-        finally:
-            if process.poll() is None:
-                process.terminate()
-                process.wait(60)
 
 
 @pytest.mark.slow

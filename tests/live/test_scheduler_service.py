@@ -20,7 +20,7 @@ from farm.live.host_processes import HostProcesses
 from farm.live.operating.client import FarmClient
 from farm.live.wire.messages import UNSTAMPED, Plan, Watch
 from farm.results.run_directory import load_run
-from tests.fixtures.processes import own_port
+from tests.fixtures.processes import environment, own_port
 from tests.fixtures.store import on_builders
 from tests.worlds.up import AMD64, FARM, Service, jobs_of
 
@@ -260,7 +260,7 @@ def test_a_load_is_submitted_until_it_is_stopped(service: Service):
                     [*FARM, "submit", "service.yaml", *LOAD],
                     cwd=service.folder,
                     stderr=err,
-                    env=service.environment(),
+                    env=environment(**service.variables),
                 )
             )
     service.until_ended(20)

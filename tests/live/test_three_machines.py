@@ -48,7 +48,7 @@ class Machine:
         self.folder = folder
         self._space = f"{switch}-{name}"
         self._switch = switch
-        self.processes: list[subprocess.Popen[bytes]] = []
+        self._running = contextlib.ExitStack()
         _ip("netns", "add", self._space)
         _ip("-n", self._space, "link", "set", "lo", "up")
         ends = ("link", "add", "up0", "netns", self._space, "type", "veth")
@@ -67,13 +67,8 @@ class Machine:
 
     def start(self, what: str, line: str, **environment: str) -> subprocess.Popen[bytes]:
         """Start a process there; its log is WHAT.log."""
-        with (self.folder / f"{what}.log").open("ab") as log:
-            process = subprocess.Popen(
-                self.command(line), cwd=self.folder, env=processes.environment(**environment),
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            )  # fmt: skip
-        self.processes.append(process)
-        return process
+        started = processes.running(self.command(line), self.folder, f"{what}.log", **environment)
+        return self._running.enter_context(started)
 
     def call(self, line: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run a command to its end there, ignoring failures."""
@@ -90,12 +85,7 @@ class Machine:
 
     def close(self) -> None:
         """End its processes, last started first, and remove it."""
-        for process in reversed(self.processes):
-            process.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(30)
-            process.kill()
-            process.wait()
+        self._running.close()
         _ip("netns", "delete", self._space)
 
 
@@ -140,7 +130,7 @@ class ThreeMachines:
         head.start("redis", f"{redis_server} {tls} --aclfile users.acl --save ''")
         until(lambda: "eady to accept" in self.log("redis"), "the server")
         scheduler = f"{FARM} scheduler farm.yaml --log run"
-        head.start("scheduler", scheduler, **self.as_role("scheduler"))
+        self.scheduler = head.start("scheduler", scheduler, **self.as_role("scheduler"))
         looks = self.as_role("reader")
         until(lambda: head.call(f"{FARM} status", **looks).returncode == 0, "the scheduler")
         # one process for all looks: a command of its own costs each most of a second
@@ -215,9 +205,8 @@ def test_a_machine_that_is_unplugged_for_a_minute_costs_no_job(farm: ThreeMachin
     until(lambda: sum(farm.ended().values()) == JOBS, "the end of all jobs", 240)
     assert farm.ended() == {"succeeded": JOBS}
 
-    scheduler = farm.head.processes[1]
-    scheduler.terminate()
-    assert scheduler.wait(30) == 0
+    farm.scheduler.terminate()
+    assert farm.scheduler.wait(30) == 0
     run = farm.head.folder / "run"
     assert audit_run(run).wrong == ""
     ends = [c.job.id for e in load_run(run, unfinished=True).entries() for c in e.commands

@@ -6,14 +6,13 @@ import json
 import os
 import re
 import signal
-import subprocess
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.fixtures.processes import environment
+from tests.fixtures.processes import running
 from tests.worlds.up import FARM, Up, scenario
 
 pytestmark = pytest.mark.live
@@ -91,11 +90,7 @@ def test_a_run_can_be_scraped_as_a_whole(tmp_path: Path):
     """With a folder and no port: each process takes any, writes a file, and removes it."""
     farm = Watched(tmp_path, RUN)
     words = ["run", "farm.yaml", "--quiet", "--metrics-targets", ".farm/targets"]
-    with (tmp_path / "log").open("w") as log:
-        run = subprocess.Popen(
-            [*FARM, *words], cwd=tmp_path, env=environment(), stdout=log, stderr=log
-        )
-    try:
+    with running([*FARM, *words], tmp_path, "log") as run:
         farm.until(lambda: len(farm.addresses("builders")) == 2, "two hosts")
         assert len(farm.addresses("scheduler")) == 1
         farm.until(
@@ -103,7 +98,6 @@ def test_a_run_can_be_scraped_as_a_whole(tmp_path: Path):
             "some ends",
         )
         farm.until(lambda: farm.value("builders", "farm_host_builders") == 4, "a heartbeat each")
-    finally:
         run.send_signal(signal.SIGINT)
         run.wait(60)
     assert run.returncode == 130, (tmp_path / "log").read_text()

@@ -283,9 +283,10 @@ class Service:
         rules = f"policy: {policy}, retries: 3{scheduling}"
         (self.folder / "service.yaml").write_text(scenario(pool, rules))
 
-    def environment(self) -> dict[str, str]:
-        """Return the environment of a process of this farm."""
-        return environment(FARM_REDIS_URL=self.url, FARM_PREFIX=self.keys.prefix)
+    @property
+    def variables(self) -> dict[str, str]:
+        """Return what a process of this farm finds in its environment."""
+        return {"FARM_REDIS_URL": self.url, "FARM_PREFIX": self.keys.prefix}
 
     def start(
         self, *options: str, joined: int = 0, logged: bool = True, within: Sequence[str] = ()
@@ -299,7 +300,7 @@ class Service:
             self.process = subprocess.Popen(
                 [*within, *FARM, "admin", "scheduler", "service.yaml", *events, *options],
                 cwd=self.folder, stderr=log, text=True,
-                env=self.environment() | {"FARM_METRICS_PORT": str(self.port)},
+                env=environment(FARM_METRICS_PORT=str(self.port), **self.variables),
             )  # fmt: skip
         if joined:
             self.until(lambda: len(self.store.builders()) == joined, "joining")

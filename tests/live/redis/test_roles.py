@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +16,7 @@ from farm.live.redis.connection import connect
 from farm.live.redis.keys import Keys
 from farm.live.redis.lease import Lease
 from farm.live.redis.server import EmbeddedServer, choose_server
-from tests.fixtures.processes import environment, until
+from tests.fixtures.processes import running, until
 from tests.fixtures.tls import until_up
 from tests.worlds.up import ELASTIC, here, scenario
 
@@ -29,7 +28,7 @@ class Guarded:
         self.place = server.url.rpartition("@")[2]
         self.folder = folder
         self.owner = connect(server.url, "owner")
-        self.processes: list[subprocess.Popen[bytes]] = []
+        self.processes = contextlib.ExitStack()
         roles = ["reader", "submitter", "operator", "builder", "provisioner", "scheduler"]
         users = users_of("farm:", roles, ["mine", "other"]) + users_of("farm:", ["builder"], [])
         apply(users, folder / "passwords", server.url)
@@ -42,18 +41,10 @@ class Guarded:
     def client(self, role: str):
         return connect(self.url(role), role)
 
-    def environment(self, role: str, **more: str) -> dict[str, str]:
-        return environment(FARM_REDIS_URL=self.url(role), **more)
-
     def start(self, role: str, *words: str, **more: str) -> None:
-        with (self.folder / f"{role}.log").open("wb") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", *words],
-                cwd=self.folder,
-                env=self.environment(role, **more),
-                stderr=log,
-            )
-        self.processes.append(process)
+        command, variables = [sys.executable, "-m", *words], {"FARM_REDIS_URL": self.url(role)}
+        process = running(command, self.folder, f"{role}.log", **variables, **more)
+        self.processes.enter_context(process)
 
     def farm(self, role: str, *words: str) -> tuple[int, str]:
         code, said, _ = here(self.folder, words, FARM_REDIS_URL=self.url(role))
@@ -65,12 +56,6 @@ class Guarded:
     def logs(self) -> str:
         return "\n".join(path.read_text()[-1000:] for path in self.folder.glob("*.log"))
 
-    def end(self) -> None:
-        while self.processes:
-            process = self.processes.pop()
-            process.terminate()
-            process.wait(30)
-
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory) -> Iterator[Guarded]:
@@ -78,9 +63,8 @@ def guarded(tmp_path_factory) -> Iterator[Guarded]:
     with choose_server(None) as server:
         assert isinstance(server, EmbeddedServer)
         found = Guarded(server, tmp_path_factory.mktemp("guarded"))
-        yield found
-        found.end()
-        found.owner.close()
+        with found.processes, contextlib.closing(found.owner):
+            yield found
 
 
 @pytest.mark.live
@@ -104,7 +88,7 @@ def test_a_farm_works_with_each_process_under_its_own_user(guarded: Guarded):
     assert guarded.farm("operator", "drain", "linux-1")[0] == 0
     assert guarded.farm("reader", "admin", "dead-letters")[0] == 0
     assert guarded.farm("operator", "admin", "dead-letters", "--clear")[0] == 0
-    guarded.end()
+    guarded.processes.close()
     refused = [one for one in guarded.owner.acl_log() if one["reason"] != "auth"]
     assert refused == []
     assert not guarded.owner.exists("farm:lease", "farm:provisioner:lease")
@@ -191,26 +175,22 @@ def test_an_acl_file_is_accepted_by_a_server(guarded: Guarded, tmp_path: Path):
         str(binary), "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", str(tmp_path),
         "--aclfile", str(tmp_path / "users.acl"), "--appendonly", "yes", "--appendfsync", "always",
     ]  # fmt: skip
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    guarded_place, guarded.place = guarded.place, f"127.0.0.1:{port}/0"
     try:
-        guarded_place = guarded.place
-        guarded.place = f"127.0.0.1:{port}/0"
         with contextlib.closing(guarded.client("admin")) as client:
-            until_up(client)
-            assert client.acl_whoami() == "farm-admin"
-            client.pipeline(transaction=True).set("farm:a", 1).set("farm:b", 2).execute()
-            process.kill()
-            process.wait(30)
-            process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-            until_up(client)
-            assert client.mget("farm:a", "farm:b") == [b"1", b"2"]
-        unknown = connect(f"redis://{guarded.place}", "unknown")
-        with contextlib.closing(unknown), pytest.raises(redis.AuthenticationError):
-            unknown.ping()
+            with running(command, tmp_path, "server.log") as process:
+                until_up(client)
+                assert client.acl_whoami() == "farm-admin"
+                client.pipeline(transaction=True).set("farm:a", 1).set("farm:b", 2).execute()
+                process.kill()
+            with running(command, tmp_path, "server.log"):
+                until_up(client)
+                assert client.mget("farm:a", "farm:b") == [b"1", b"2"]
+                unknown = connect(f"redis://{guarded.place}", "unknown")
+                with contextlib.closing(unknown), pytest.raises(redis.AuthenticationError):
+                    unknown.ping()
     finally:
         guarded.place = guarded_place
-        process.terminate()
-        process.wait(30)
 
 
 def test_the_database_that_a_user_may_use():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import subprocess
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from farm.core.errors import ServerError
 from farm.live.redis.connection import check_server, connect
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import EmbeddedServer, choose_server
-from tests.fixtures.processes import own_port
+from tests.fixtures.processes import own_port, running
 from tests.fixtures.tls import TLS_ONLY, certificates, needs_tls, until_up
 from tests.worlds.up import Up
 from workers.celery_app import celery_app
@@ -37,21 +37,12 @@ def place(folder: Path) -> Iterator[str]:
     assert isinstance(server, EmbeddedServer)
     needs_tls(server.binary)
     port = own_port()
-    process = subprocess.Popen(
-        [str(server.binary), *TLS_ONLY, "--tls-port", str(port), "--bind", "127.0.0.1",
-         "--save", "", "--requirepass", "secret"],
-        cwd=folder,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+    options = f"--tls-port {port} --bind 127.0.0.1 --save '' --requirepass secret"
     url = f"rediss://:secret@localhost:{port}/0"
-    try:
+    with running([server.binary, *TLS_ONLY, *shlex.split(options)], folder, "server.log"):
         with contextlib.closing(connect(f"{url}?ssl_ca_certs={folder}/ca.crt", "t")) as client:
             until_up(client)
         yield url
-    finally:
-        process.terminate()
-        process.wait(30)
 
 
 def test_a_farm_works_by_tls(tmp_path: Path, folder: Path, place: str, monkeypatch):
