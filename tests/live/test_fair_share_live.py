@@ -43,10 +43,8 @@ def test_the_estimate_is_shown_at_submission(up: Up):
 
 def submit(up: Up, job: str, team: str, build: str, **more: Any) -> None:
     """Submit an hour's work of a team's build."""
-    row = {
-        "job_id": job, "service_time_s": 3600, **more,
-        "attributes": {"team": team, "tool_invocation_id": build},
-    }  # fmt: skip
+    attributes = {"team": team, "tool_invocation_id": build}
+    row = {"job_id": job, "service_time_s": 3600, "attributes": attributes, **more}
     up.farm("submit", "-", stdin=json.dumps(row) + "\n")
 
 

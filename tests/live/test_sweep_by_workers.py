@@ -58,11 +58,10 @@ def test_a_killed_worker_loses_no_run_and_the_bytes_stay_the_same(
     prefix = f"sweep{os.getpid()}:"
     small = {"replications": 12, "workload__0__count": 3000}
     farm.sweep("mm1", VARY, out=tmp_path / "local", **small)
-    command = [
-        sys.executable, "-m", "farm", "sweep", "mm1", "--vary", "scheduling.policy=fifo,sjf",
-        "-n", "12", "--set", "workload.0.count=3000", "--redis", server.url,
-        "--out", str(tmp_path / "remote"),
-    ]  # fmt: skip
+    command = (
+        f"{sys.executable} -m farm sweep mm1 --vary scheduling.policy=fifo,sjf -n 12 "
+        f"--set workload.0.count=3000 --redis {server.url} --out {tmp_path / 'remote'}"
+    ).split()
     with ExitStack() as stack:
         first = stack.enter_context(worker(server, prefix, "first"))
         stack.enter_context(worker(server, prefix, "second"))

@@ -73,9 +73,13 @@ class Machine:
     def call(self, line: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run a command to its end there, ignoring failures."""
         return subprocess.run(
-            self.command(line), cwd=self.folder, env=processes.environment(**environment),
-            capture_output=True, text=True, timeout=120,
-        )  # fmt: skip
+            self.command(line),
+            cwd=self.folder,
+            env=processes.environment(**environment),
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
 
     def run(self, line: str, **environment: str) -> str:
         """Run a command to its end there; return its output."""
@@ -209,8 +213,8 @@ def test_a_machine_that_is_unplugged_for_a_minute_costs_no_job(farm: ThreeMachin
     assert farm.scheduler.wait(30) == 0
     run = farm.head.folder / "run"
     assert audit_run(run).wrong == ""
-    ends = [c.job.id for e in load_run(run, unfinished=True).entries() for c in e.commands
-            if isinstance(c, EndJob)]  # fmt: skip
+    entries = load_run(run, unfinished=True).entries()
+    ends = [one.job.id for each in entries for one in each.commands if isinstance(one, EndJob)]
     assert len(ends) == len(set(ends)) == JOBS
     for name in ("redis", "scheduler", "provisioner", "rack1", "rack2"):
         for secret in (farm.head.folder / "secrets").iterdir():

@@ -100,10 +100,15 @@ class Up:
 
     def _separately(self, words: Sequence[str]) -> tuple[int, str]:
         done = subprocess.run(
-            [*FARM, *words], cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            env=environment(FARM_PREFIX="tested:", COLUMNS="160"), stderr=subprocess.STDOUT,
-            text=True, timeout=240,
-        )  # fmt: skip
+            [*FARM, *words],
+            cwd=self.folder,
+            env=environment(FARM_PREFIX="tested:", COLUMNS="160"),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=240,
+        )
         assert "Traceback" not in done.stdout
         return done.returncode, done.stdout
 
@@ -115,10 +120,14 @@ class Up:
         """Start a keeper in a new session, as ``farm up`` does in the background."""
         with (self.folder / "log").open("ab") as log:
             self.keeper = subprocess.Popen(
-                [*FARM, "up", "farm.yaml", "--foreground", *options], cwd=self.folder,
-                env=environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                [*FARM, "up", "farm.yaml", "--foreground", *options],
+                cwd=self.folder,
+                env=environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
                 start_new_session=True,
-            )  # fmt: skip
+            )
 
     @contextlib.contextmanager
     def running(self, *options: str) -> Iterator[str]:
@@ -299,9 +308,11 @@ class Service:
         with (self.folder / "log").open("a") as log:
             self.process = subprocess.Popen(
                 [*within, *FARM, "admin", "scheduler", "service.yaml", *events, *options],
-                cwd=self.folder, stderr=log, text=True,
+                cwd=self.folder,
                 env=environment(FARM_METRICS_PORT=str(self.port), **self.variables),
-            )  # fmt: skip
+                stderr=log,
+                text=True,
+            )
         if joined:
             self.until(lambda: len(self.store.builders()) == joined, "joining")
 

@@ -240,11 +240,20 @@ def test_how_good_estimates_were_lately(farm: Ledger):
     said = "of the last 50 jobs 68 % started within 1 minute of what they were told, 96 % within 10"
     assert str(Lately(50, 0.68, 0.96)) == said
     now = Waiting(
-        status="waiting", attempts=0, submitted_at=1.0, estimated_time=9.0, ahead=3,
-        method="rollouts", rollouts=50, past_run_times=23, drawn_from="kind",
-        formula_in_time=60.0, dispatch_in_time=30.0, differs="because",
+        status="waiting",
+        attempts=0,
+        submitted_at=1.0,
+        estimated_time=9.0,
+        ahead=3,
+        method="rollouts",
+        rollouts=50,
+        past_run_times=23,
+        drawn_from="kind",
+        formula_in_time=60.0,
+        dispatch_in_time=30.0,
+        differs="because",
         lately=Lately(50, 0.68, 0.96),
-    )  # fmt: skip
+    )
     job = JobRecord(Job(id="a", service_time=1.0), 1, (0, 0.0, 1), 0.0, 9.0)
     history = description_of(job, [], Answer(at=2.0, job=now))
     assert method_in_full(history) == f"50 rollouts from 23 past run times of its kind; {said}"

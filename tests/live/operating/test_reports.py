@@ -23,7 +23,7 @@ from farm.core.events import (
     DrainRequested,
     JobsSubmitted,
     UndrainRequested,
-)  # fmt: skip
+)
 from farm.core.model import Builder, Job, Platform
 from farm.core.pools.spec import MAX_STARTS
 from farm.forecasts.dispatch.calibration import LEAST_SPREAD, Calibration

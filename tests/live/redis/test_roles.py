@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -171,10 +172,10 @@ def test_an_acl_file_is_accepted_by_a_server(guarded: Guarded, tmp_path: Path):
     with choose_server(None) as first:
         assert isinstance(first, EmbeddedServer)
         binary, port = first.binary, first.url.rpartition(":")[2].partition("/")[0]
-    command = [
-        str(binary), "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", str(tmp_path),
-        "--aclfile", str(tmp_path / "users.acl"), "--appendonly", "yes", "--appendfsync", "always",
-    ]  # fmt: skip
+    command = shlex.split(
+        f"{binary} --port {port} --bind 127.0.0.1 --save '' --dir {tmp_path} "
+        f"--aclfile {tmp_path / 'users.acl'} --appendonly yes --appendfsync always"
+    )
     guarded_place, guarded.place = guarded.place, f"127.0.0.1:{port}/0"
     try:
         with contextlib.closing(guarded.client("admin")) as client:

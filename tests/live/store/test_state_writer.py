@@ -17,7 +17,6 @@ from farm.live.store import state_writer
 from farm.live.store.batch import Batch
 from farm.live.store.saved import snapshot_of_saved
 from farm.live.wire.messages import UNSTAMPED
-from farm.live.wire.pool_report import FarmStatus
 from farm.live.wire.reporter import EnvelopeMaker
 from farm.testing import VirtualFarm
 from tests.fixtures.store import ReadableStore
@@ -189,10 +188,7 @@ def test_an_idle_farm_whose_server_is_emptied_is_rewritten(client, keys: Keys):
     """With its status, in one transaction, although no report triggers a write."""
     leader = Leader(client, keys, Clock())
     leader.commit()
-    status = FarmStatus(
-        at=1.0, submitted=0, waiting=0, running=0, ended={}, builders={}, hosts=0, stopping=False,
-        written_at=1.0, speed=1.0,
-    )  # fmt: skip
+    status = leader.world.status()
     leader.world.notices.publish({}, {}, status)
     written = client.get(keys.status)
     client.delete(*client.keys(f"{keys.prefix}*"))
