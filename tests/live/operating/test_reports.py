@@ -209,13 +209,7 @@ def test_an_operator_who_has_changed_something_gets_no_older_image(
     control, times = leader.control(), itertools.count(1.0)
     monkeypatch.setattr(leader.world.clock, "now", lambda: next(times))
     control.turn()
-
-    def deliver(question: Ask) -> None:
-        control.add(question)
-        control.turn()
-        leader.commit()
-
-    monkeypatch.setattr(operator, "send", deliver)
+    monkeypatch.setattr(operator, "send", lambda question: leader.answer(question, control))
     before = operator.image().snapshot.at
     assert operator.image().snapshot.at == before
     for changed in (DrainRequested(2.0, "*"), UndrainRequested(3.0, "*")):
