@@ -14,7 +14,7 @@ from farm.core.events import PoolSize, SchedulingChanged
 from farm.core.model import Builder, Job, Outcome
 from farm.core.policies import KeyFunction, fifo
 from farm.core.queues.fair_share.keys import PathExtractor
-from farm.core.queues.plain import Key, PlainQueue, PlatformQueue
+from farm.core.queues.plain import PlainQueue, PlatformQueue
 from farm.core.state.working_state import BuilderState
 
 
@@ -115,19 +115,11 @@ def _no_other(_: Choices) -> KeyFunction | None:
     return None
 
 
-def sort_key(job: Job, own: float | tuple[float, ...], serial: int) -> Key:
-    """Return the sort key of a waiting job: static level, the policy's ``own`` key, serial.
-
-    It is flat, so that keys of any two policies can be compared while one replaces the other.
-    """
-    return (-job.level, *own, serial) if isinstance(own, tuple) else (-job.level, own, serial)
-
-
 class SchedulingRules(msgspec.Struct, frozen=True, kw_only=True):
     """How the scheduler decides."""
 
     #: sort key of a waiting job, smallest first
-    policy: KeyFunction = fifo.key
+    policy: KeyFunction = fifo
     #: the current choices, and the function that finds another policy; None: unknown name
     choices: Choices = Choices()
     policy_of: Callable[[Choices], KeyFunction | None] = _no_other

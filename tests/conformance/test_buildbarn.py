@@ -55,7 +55,7 @@ class Farm(Steps):
         )
 
     def key(self, job: Job, estimate: float, _at: float, serial: int) -> Any:
-        return buildbarn.key(job, estimate, self.stamps[job.id], serial)
+        return buildbarn(job, estimate, self.stamps[job.id], serial)
 
     # --- events --------------------------------------------------------------------------------
 

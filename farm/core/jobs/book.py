@@ -9,7 +9,8 @@ from farm.core.commands import EndJob, Out
 from farm.core.dispatching.dispatcher import Dispatcher
 from farm.core.dispatching.matching import Lane
 from farm.core.model import Cause, Job, Outcome
-from farm.core.rules import Estimator, SchedulingRules, sort_key
+from farm.core.policies import sort_key
+from farm.core.rules import Estimator, SchedulingRules
 from farm.core.state.working_state import JobState, JobStatus
 
 Execution = tuple[object, ...]

@@ -11,9 +11,9 @@ from farm.core import events
 from farm.core.alarms import Alarms
 from farm.core.commands import StaleEventError
 from farm.core.jobs.book import JobBook
+from farm.core.policies import Key, sort_key
 from farm.core.queues.fair_share.queue import FairShareQueue
-from farm.core.queues.plain import Key
-from farm.core.rules import Choices, sort_key
+from farm.core.rules import Choices
 from farm.core.state.working_state import JobState, JobStatus
 
 #: jobs that get new keys in one step: some 20 milliseconds with what is written of them

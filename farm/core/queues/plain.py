@@ -7,11 +7,10 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 
+from farm.core.policies import Key
 from farm.core.queues.heap import walk
 from farm.core.state.working_state import JobState, Slot
 
-Key = tuple[float, ...]
-"""A sort key of a waiting job, smallest first: see ``sort_key``."""
 Keyed = tuple[Key, JobState]
 """A job and its sort key at some instant."""
 

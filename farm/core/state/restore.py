@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from farm.core.dispatching.matching import Lane
+from farm.core.policies import Key, sort_key
 from farm.core.pools.spec import PoolSpec
 from farm.core.queues.fair_share.queue import FairShareQueue
-from farm.core.queues.plain import Key
-from farm.core.rules import Estimator, SchedulingRules, sort_key
+from farm.core.rules import Estimator, SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import BuilderRecord, FarmSnapshot, JobRecord
 from farm.core.state.working_state import (

@@ -13,9 +13,10 @@ from typing import Any
 
 import msgspec
 
+from farm.core.policies import Key
 from farm.core.queues.fair_share.invocation import Execution, Invocation, Operation, urgency
 from farm.core.queues.heap import HeapPreview, Item, UpdatableHeap
-from farm.core.queues.plain import Key, Keyed
+from farm.core.queues.plain import Keyed
 
 #: dispatches replayed in one step: about a millisecond
 AT_ONCE = 50

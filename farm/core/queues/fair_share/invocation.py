@@ -14,8 +14,8 @@ from functools import cmp_to_key, lru_cache
 
 import msgspec
 
+from farm.core.policies import Key
 from farm.core.queues.heap import UpdatableHeap
-from farm.core.queues.plain import Key
 from farm.core.state.working_state import JobState, Slot
 
 Instant = tuple[float, int]

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from farm.core.errors import InvariantError
+from farm.core.policies import Key
 from farm.core.queues.fair_share.executions import Executions
 from farm.core.queues.fair_share.future_order import Replay, kept_order
 from farm.core.queues.fair_share.invocation import FreeSlots, SwappingFreeSlots
@@ -21,7 +22,7 @@ from farm.core.queues.fair_share.stickiness import Stickiness
 from farm.core.queues.fair_share.tree import InvocationTree, common_ancestor
 from farm.core.queues.fair_share.tree_snapshot import TreeMemory
 from farm.core.queues.fair_share.turn_explanation import Turn, best_turns
-from farm.core.queues.plain import Key, Keyed, PlatformQueue
+from farm.core.queues.plain import Keyed, PlatformQueue
 from farm.core.state.working_state import JobState, Slot
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from farm.core.policies import Key
 from farm.core.queues.fair_share.future_order import Replay
 from farm.core.queues.fair_share.invocation import (
     Execution,
@@ -13,7 +14,6 @@ from farm.core.queues.fair_share.invocation import (
     Operation,
 )
 from farm.core.queues.fair_share.tree_snapshot import NodeMemory
-from farm.core.queues.plain import Key
 from farm.core.state.working_state import Slot
 
 
