@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from farm.core.queues.fair_share.invocation import weight
+from farm.core.queues.fair_share.score import weight
 from farm.records.attempt import Attempt
 from farm.results.table.columns import Floats
 from farm.twin.pools import Load

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from farm.core.queues.fair_share.invocation import Operation
 from farm.core.queues.fair_share.queue import FairShareQueue
+from farm.core.queues.fair_share.tree import Operation
 from farm.core.queues.plain import PlainQueue
 from farm.core.scheduler import Scheduler
 from farm.core.state.working_state import JobState, JobStatus, Slot

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from farm.core.errors import InvariantError
 from farm.core.policies import Key
-from farm.core.queues.fair_share.invocation import Execution, Operation
-from farm.core.queues.fair_share.tree import InvocationTree
+from farm.core.queues.fair_share.tree import Execution, InvocationTree, Operation
 from farm.core.state.working_state import JobState, Slot
 
 

@@ -14,7 +14,8 @@ from typing import Any
 import msgspec
 
 from farm.core.policies import Key
-from farm.core.queues.fair_share.invocation import Execution, Invocation, Operation, urgency
+from farm.core.queues.fair_share.score import urgency
+from farm.core.queues.fair_share.tree import Execution, Invocation, Onlooker, Operation
 from farm.core.queues.heap import HeapPreview, Item, UpdatableHeap
 from farm.core.queues.plain import Keyed
 
@@ -42,7 +43,7 @@ class _Shadow:
         self.waiting = node.waiting
 
 
-def kept_order(root: Invocation, onlookers: list[Replay]) -> Iterator[list[Keyed]]:
+def kept_order(root: Invocation, onlookers: list[Onlooker]) -> Iterator[list[Keyed]]:
     """Yield the jobs of a tree, with their keys, in their present order, some at a time.
 
     ``onlookers``: those that the tree notifies of its changes; the replay is one of them until the
@@ -53,7 +54,7 @@ def kept_order(root: Invocation, onlookers: list[Replay]) -> Iterator[list[Keyed
     return order
 
 
-def _kept_order(root: Invocation, onlookers: list[Replay]) -> Iterator[list[Keyed]]:
+def _kept_order(root: Invocation, onlookers: list[Onlooker]) -> Iterator[list[Keyed]]:
     replay = Replay(root, apart=True)
     onlookers.append(replay)
     try:

@@ -10,8 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from farm.core.queues.fair_share.invocation import Execution, Invocation
-from farm.core.queues.fair_share.tree import InvocationTree
+from farm.core.queues.fair_share.tree import Execution, Invocation, InvocationTree
 from farm.core.state.working_state import JobState, Slot
 
 Filter = Literal["all", "active", "queued"]

@@ -15,11 +15,15 @@ from farm.core.errors import InvariantError
 from farm.core.policies import Key
 from farm.core.queues.fair_share.executions import Executions
 from farm.core.queues.fair_share.future_order import Replay, kept_order
-from farm.core.queues.fair_share.invocation import FreeSlots, SwappingFreeSlots
 from farm.core.queues.fair_share.listing import TreeListing
 from farm.core.queues.fair_share.slots import SlotBook
 from farm.core.queues.fair_share.stickiness import Stickiness
-from farm.core.queues.fair_share.tree import InvocationTree, common_ancestor
+from farm.core.queues.fair_share.tree import (
+    FreeSlots,
+    InvocationTree,
+    SwappingFreeSlots,
+    common_ancestor,
+)
 from farm.core.queues.fair_share.tree_snapshot import TreeMemory
 from farm.core.queues.fair_share.turn_explanation import Turn, best_turns
 from farm.core.queues.plain import Keyed, PlatformQueue

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from farm.core.queues.fair_share.invocation import Invocation
-from farm.core.queues.fair_share.tree import InvocationTree
+from farm.core.queues.fair_share.tree import Invocation, InvocationTree
 from farm.core.queues.fair_share.tree_snapshot import SlotMemory
 from farm.core.state.working_state import Slot
 

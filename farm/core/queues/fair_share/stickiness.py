@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from farm.core.queues.fair_share.invocation import TIE, Execution, Invocation, Operation
+from farm.core.queues.fair_share.score import TIE
 from farm.core.queues.fair_share.slots import SlotRecord
-from farm.core.queues.fair_share.tree import shared_prefix
+from farm.core.queues.fair_share.tree import Execution, Invocation, Operation, shared_prefix
 
 
 class Stickiness:

@@ -8,7 +8,8 @@ from itertools import pairwise
 
 import msgspec
 
-from farm.core.queues.fair_share.invocation import TIE, Invocation, Operation
+from farm.core.queues.fair_share.score import TIE
+from farm.core.queues.fair_share.tree import Invocation, Operation
 
 #: rivals named at one level
 _SHOWN = 5

@@ -9,8 +9,8 @@ import pytest
 
 from farm.core.commands import RequeueJob
 from farm.core.model import Job, Platform
-from farm.core.queues.fair_share.invocation import Invocation
 from farm.core.queues.fair_share.queue import FairShareQueue
+from farm.core.queues.fair_share.tree import Invocation
 from tests.worlds.virtual import Ledger
 
 
