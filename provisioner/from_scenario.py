@@ -13,8 +13,8 @@ from farm.plugins.guarded_algorithm import GuardedAlgorithm
 from farm.plugins.guards import UnusableError
 from farm.plugins.lookup import checked_arguments, named
 from farm.scenario import Pool, Scenario
-from farm.scenario.provisioning.provisioner import ProvisionerSettings
-from farm.scenario.provisioning.times_of_week import Period
+from farm.scenario.provisioner import ProvisionerSettings
+from farm.scenario.times_of_week import Period
 from farm.units import parse_time
 from provisioner.algorithms.registry import ALGORITHMS, make_algorithm
 from provisioner.algorithms.sizing import EARLY, AnySizing, Memoryless, Sizing, unplanned

@@ -15,7 +15,7 @@ from farm.records.traces.records import selected
 from farm.results.table.columns import Floats
 from farm.scenario import load_scenario
 from farm.scenario.file.document import parse_document
-from farm.scenario.provisioning.times_of_week import format_time_of_week
+from farm.scenario.times_of_week import format_time_of_week
 from farm.scenario.workload import TraceOptions
 from farm.sim.engines import OneLoad
 from farm.twin.candidates import Candidate

@@ -9,7 +9,7 @@ from pydantic import field_validator, model_validator
 from farm.core.model import Platform
 from farm.scenario.file.document import document_text
 from farm.scenario.pools import Pool
-from farm.scenario.provisioning.times_of_week import WEEK
+from farm.scenario.presets import System, scenario_with_preset
 from farm.scenario.quantities import (
     Duration,
     Flag,
@@ -23,7 +23,7 @@ from farm.scenario.quantities import (
 )
 from farm.scenario.scheduling import Estimates, Scheduling
 from farm.scenario.section import Mapped, Section, describe_keys
-from farm.scenario.upstream_presets import System, with_preset
+from farm.scenario.times_of_week import WEEK
 from farm.scenario.workload import SOURCES, Source
 
 
@@ -151,7 +151,7 @@ class Scenario(Section):
     @model_validator(mode="before")
     @classmethod
     def _as_another_system(cls, given: object) -> object:
-        return with_preset(given) if isinstance(given, dict) else given
+        return scenario_with_preset(given) if isinstance(given, dict) else given
 
     @property
     def remarks(self) -> tuple[str, ...]:

@@ -23,8 +23,8 @@ from farm.core.contention import laws
 from farm.core.model import Platform
 from farm.emulation.client import flaw_of_labels
 from farm.scenario.distributions import Distribution
-from farm.scenario.provisioning.presets import PRESETS, with_preset
-from farm.scenario.provisioning.provisioner import ProvisionerSettings
+from farm.scenario.presets import PRESETS, pool_with_preset
+from farm.scenario.provisioner import ProvisionerSettings
 from farm.scenario.quantities import (
     Count,
     Duration,
@@ -249,7 +249,7 @@ class Pool(Section):
     @model_validator(mode="before")
     @classmethod
     def _preset(cls, data: object) -> object:
-        return with_preset(data) if isinstance(data, dict) else data
+        return pool_with_preset(data) if isinstance(data, dict) else data
 
     @model_serializer(mode="wrap")
     def _with_what_is_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:

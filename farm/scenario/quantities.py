@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 from farm.core.model import JOB_FIELDS
-from farm.scenario.provisioning.times_of_week import format_time_of_week, parse_time_of_week
+from farm.scenario.times_of_week import format_time_of_week, parse_time_of_week
 from farm.units import (
     RATE_PATTERN,
     TIME_PATTERN,

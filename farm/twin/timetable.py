@@ -19,7 +19,7 @@ from farm.doctor.occupancy import counts_at
 from farm.records.attempt import grouped
 from farm.records.columns import CALENDAR
 from farm.results.table.columns import Floats
-from farm.scenario.provisioning.times_of_week import format_time_of_week
+from farm.scenario.times_of_week import format_time_of_week
 
 Places = npt.NDArray[np.intp]
 

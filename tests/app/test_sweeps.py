@@ -25,7 +25,7 @@ from farm.core.errors import InputError
 from farm.results.comparison.significance import holm_levels, mean_of
 from farm.results.comparison.sweep import Played, judge
 from farm.scenario import Pool
-from farm.scenario.provisioning.provisioner import ProvisionerSettings
+from farm.scenario.provisioner import ProvisionerSettings
 from farm.testing import small_scenario
 from farm.workload import build_several
 from provisioner.from_scenario import algorithms_of

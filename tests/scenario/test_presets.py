@@ -8,8 +8,8 @@ import pytest
 
 import farm
 from farm.core.errors import FarmError, ScenarioError
-from farm.scenario.provisioning.presets import PRESETS
-from farm.scenario.provisioning.provisioner import ProvisionerSettings
+from farm.scenario.presets import PRESETS
+from farm.scenario.provisioner import ProvisionerSettings
 from farm.testing import small_scenario
 from provisioner.algorithms.buildkite import Buildkite
 from provisioner.from_scenario import algorithms_of

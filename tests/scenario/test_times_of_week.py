@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from farm.scenario.provisioning.times_of_week import (
+from farm.scenario.times_of_week import (
     DAYS,
     Period,
     format_time_of_week,

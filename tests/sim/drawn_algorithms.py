@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from farm.scenario.provisioning.times_of_week import Period
+from farm.scenario.times_of_week import Period
 from provisioner.algorithms.registry import make_algorithm
 from provisioner.from_scenario import ByTime
 

@@ -18,7 +18,7 @@ from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.forecasts.runtime.registry import make_estimator
-from farm.scenario.provisioning.times_of_week import Period
+from farm.scenario.times_of_week import Period
 from farm.sim.simulation import play, provision
 from farm.sim.world import SimulatedWorld
 from farm.testing import small_scenario

@@ -20,7 +20,7 @@ from farm.scenario.file.document import parse_document, parse_value, read_docume
 from farm.scenario.file.line_marks import MarkedDict, MarkedList
 from farm.scenario.file.overrides import apply_change
 from farm.scenario.load import parse_scenario
-from farm.scenario.provisioning.presets import without_preset
+from farm.scenario.presets import pool_without_preset
 
 ALGORITHM, PRESET = ".provisioner.algorithm", ".provisioner.preset"
 _STEP = re.compile(r"[+-][0-9][0-9a-z. ]*\Z")
@@ -167,7 +167,7 @@ class Grid:
             return {place.removesuffix(".algorithm"): {**old.limits(), "algorithm": value}}
         if old.preset is None:
             return {place: value}
-        kept = without_preset(pool.model_dump(mode="json", exclude_none=True))
+        kept = pool_without_preset(pool.model_dump(mode="json", exclude_none=True))
         kept["provisioner"]["preset"] = value
         return {f"pools.{name}": kept}
 

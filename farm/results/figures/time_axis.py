@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, time
 from typing import NamedTuple
 
-from farm.scenario.provisioning.times_of_week import WEEK
+from farm.scenario.times_of_week import WEEK
 from farm.units import format_time
 
 _DAY = 86400.0

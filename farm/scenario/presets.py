@@ -1,9 +1,15 @@
-"""``like: jenkins``: the keys with which a farm decides as another system does."""
+"""Presets: keys that one name stands for; those that are given keep their values.
+
+``like: jenkins`` has a farm decide as another system does. A provisioner's ``preset`` has the
+settings that an autoscaler's distribution comes with, so a resolved scenario shows all of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Literal
+
+import msgspec
 
 System = Literal["taskcluster", "jenkins", "buildbarn", "launchpad"]
 
@@ -30,7 +36,7 @@ ESTIMATES: dict[str, dict[str, object]] = {"launchpad": {"rules": ["launchpad"]}
 COUNTING = ("taskcluster", "manual")
 
 
-def with_preset(document: Mapping[str, Any]) -> dict[str, Any]:
+def scenario_with_preset(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return a scenario's keys with those that its ``like`` stands for; what is given stays."""
     system = document.get("like")
     found = dict(document)
@@ -53,3 +59,52 @@ def _counting(pool: object) -> object:
     if sizing.get("algorithm") not in COUNTING or "preset" in sizing:
         return pool
     return {**pool, "provisioner": {"compatibility": "taskcluster", **sizing}}
+
+
+class Preset(msgspec.Struct, frozen=True):
+    """Values by key, as a scenario file has them."""
+
+    #: of the ``provisioner``, its ``algorithm`` among them
+    provisioner: Mapping[str, object]
+    #: of the pool
+    pool: Mapping[str, object]
+
+
+PRESETS: Mapping[str, Preset] = {
+    # the defaults of the stack's parameters: agents end by themselves, the scaler only scales out
+    "elastic-ci-stack": Preset(
+        {
+            "algorithm": "buildkite",
+            "min": 0,
+            "max": 10,
+            "interval": "10s",
+            "out_factor": 1.0,
+            "out_cooldown": "5m",
+            "in_cooldown": "1h",
+            "disable_scale_in": True,
+            "instance_buffer": 0,
+        },
+        {"idle_timeout": "10m"},
+    ),
+}
+
+
+def pool_with_preset(pool: Mapping[str, object]) -> Mapping[str, object]:
+    """Return a pool of a scenario file with what its preset adds, if it names a known one."""
+    given = pool.get("provisioner")
+    if not isinstance(given, Mapping):
+        return pool
+    name = given.get("preset")
+    preset = PRESETS.get(name) if isinstance(name, str) else None
+    if preset is None:
+        return pool
+    return {**preset.pool, **pool, "provisioner": {**preset.provisioner, **given}}
+
+
+def pool_without_preset(pool: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a resolved pool without its preset and the values that it gave, but the algorithm."""
+    given = dict(pool["provisioner"])
+    preset = PRESETS[given.pop("preset")]
+    own = {key: value for key, value in pool.items() if preset.pool.get(key) != value}
+    kept = {key: value for key, value in given.items() if preset.provisioner.get(key) != value}
+    return {**own, "provisioner": {"algorithm": given["algorithm"], **kept}}

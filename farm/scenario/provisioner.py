@@ -16,10 +16,10 @@ from pydantic import (
 )
 
 from farm.core.errors import not_among
-from farm.scenario.provisioning.presets import PRESETS
-from farm.scenario.provisioning.times_of_week import Period, minutes_of_week, parse_offset
+from farm.scenario.presets import PRESETS
 from farm.scenario.quantities import Count, Duration, Positive, PositiveDuration, Text
 from farm.scenario.section import Section
+from farm.scenario.times_of_week import Period, minutes_of_week, parse_offset
 
 
 def _checked(text: str) -> str:
