@@ -13,7 +13,6 @@ from typing import Any, get_args
 
 import pytest
 
-from farm.forecasts.runtime.boinc_2010 import speed_2010
 from farm.upstream.boinc.averages import (
     Average,
     Averaging,
@@ -23,8 +22,14 @@ from farm.upstream.boinc.averages import (
     updated_variance,
 )
 from farm.upstream.boinc.claims import Result, claim, clipped, scales
-from farm.upstream.boinc.deadlines import check_deadline, delay_bounds
-from farm.upstream.boinc.durations import computing_time, running_total, time_limit, wall_time
+from farm.upstream.boinc.durations import (
+    check_deadline,
+    computing_time,
+    delay_bounds,
+    running_total,
+    time_limit,
+    wall_time,
+)
 from farm.upstream.boinc.ladder import (
     Candidate,
     LadderRules,
@@ -34,6 +39,7 @@ from farm.upstream.boinc.ladder import (
     compare,
     estimate_flops,
     generalised_version,
+    speed_2010,
     speed_when_chosen,
 )
 from farm.upstream.boinc.records import App, AppVersion, HostAppVersion
@@ -342,20 +348,20 @@ def test_case(case: dict[str, Any]) -> None:
 @pytest.mark.conformance("boinc")
 def test_constants(document: dict[str, Any]) -> None:
     """The constants that the numbers rest on are ours too."""
-    from farm.upstream.boinc import averages, claims, durations, ladder, reliability
+    from farm.upstream.boinc import averages, claims, durations, ladder, records
 
     known = {
         # two that the farm has no use for: it renews scales by count, and replicates nothing
         "AV_UPDATE_PERIOD_s": 600,
         "CONS_VALID_UNREPLICATED": 10,
-        "MIN_HOST_SAMPLES": claims.MIN_HOST_SAMPLES,
+        "MIN_HOST_SAMPLES": records.MIN_HOST_SAMPLES,
         "MIN_VERSION_SAMPLES": claims.MIN_VERSION_SAMPLES,
         "ET_RATIO_LIMIT": ladder.SPEED_RATIO_LIMIT,
         "GPU_CPU_RATIO": ladder.GPU_TO_CPU,
         "DEFAULT_GPU_SCALE": claims.DEFAULT_GPU_SCALE,
         "AVG_CPU_FPOPS": claims.AVERAGE_CPU_FLOPS,
         "COBBLESTONE_SCALE": claims.COBBLESTONE_SCALE,
-        "CONS_VALID_RELIABLE": reliability.CONSECUTIVE_VALID_RELIABLE,
+        "CONS_VALID_RELIABLE": records.CONSECUTIVE_VALID_RELIABLE,
         "CONS_VALID_HOST_SCALE": claims.CONSECUTIVE_VALID_TO_SCALE,
         "FRAC_MIN": durations.MIN_FRACTION,
         "HOST_SCALE_CAP": claims.HOST_SCALE_CAP,

@@ -45,8 +45,7 @@ from farm.results.log.reader import Entry
 from farm.results.run_directory import load_run
 from farm.scenario import Scenario
 from farm.units import format_roughly
-from farm.upstream.boinc.deadlines import check_deadline
-from farm.upstream.boinc.durations import time_limit
+from farm.upstream.boinc.durations import check_deadline, time_limit
 
 
 class _Instant:

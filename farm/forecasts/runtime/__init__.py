@@ -1,4 +1,4 @@
-"""Estimators of run times: one file per estimator, and the registry of all.
+"""Estimators of run times, one file each (BOINC's three in one), and the registry of all.
 
 The scheduler uses the kind-level estimate while a job waits and the builder-level one when it is
 dispatched, and reports every ended attempt (``learn``). Estimators are pure: no clock, no random

@@ -15,7 +15,6 @@ import msgspec
 
 from farm.core.errors import StateError
 from farm.forecasts.runtime.interface import JsonValues
-from farm.upstream.boinc import reliability
 from farm.upstream.boinc.claims import (
     MIN_VERSION_SAMPLES,
     Result,
@@ -28,6 +27,9 @@ from farm.upstream.boinc.records import (
     AppVersion,
     HostAppVersion,
     VersionKey,
+    after_failure,
+    after_success,
+    after_valid,
     predecessor,
     with_pending_counted,
 )
@@ -119,8 +121,8 @@ class History:
         version = self._versions.get(kind) or AppVersion(resource=resource)
         claimed = claim(result, record, version, self.app(kind), scale_check=scale_check)
         record, version = learned(result, claimed, record, version)
-        record = reliability.after_success(record, DAILY_QUOTA)
-        held[kind] = reliability.after_valid(record)
+        record = after_success(record, DAILY_QUOTA)
+        held[kind] = after_valid(record)
         if not result.anonymous:  # an anonymous host's app is not a version of the server's
             self._count(kind, with_pending_counted(version))
 
@@ -135,7 +137,7 @@ class History:
     def failed(self, host: str, kind: str) -> None:
         """Record a failure, which changes quota and streak, but no time."""
         held, record = self._take(host, kind)
-        held[kind] = reliability.after_failure(record, DAILY_QUOTA)
+        held[kind] = after_failure(record, DAILY_QUOTA)
 
     def _normalise(self, app: str) -> None:
         """Scale the app's versions again: for a new version, and at every hundredth result."""

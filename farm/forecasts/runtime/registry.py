@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from farm.core.errors import InputError, not_among
-from farm.forecasts.runtime.boinc import Boinc
-from farm.forecasts.runtime.boinc_2010 import Boinc2010
-from farm.forecasts.runtime.boinc_dcf import BoincDcf
+from farm.forecasts.runtime.boinc import Boinc, Boinc2010, BoincDcf
 from farm.forecasts.runtime.declared import Declared
 from farm.forecasts.runtime.interface import EstimatorOptions, RuntimeEstimator
 from farm.forecasts.runtime.last_three import LastThree

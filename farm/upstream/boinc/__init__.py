@@ -5,10 +5,10 @@ of floating point operations (*fpops*), a speed is *flops*. ``farm.forecasts.run
 them to a build farm.
 
 averages       running averages: exact mean first, exponential afterwards, high outliers cut
-records        what is remembered per (host, app version), per app version and per app
+records        what is remembered per (host, app version), per app version and per app; quotas,
+               streaks and reliable hosts
 claims         what a validated result claims and teaches; pfc_scale of versions among themselves
 ladder         which speed is used, which version is chosen; hosts with their own versions
-durations      from speed to wall-clock time; estimates of running jobs; kill limits
-deadlines      may a job be sent to a host with this queue
-reliability    quotas, streaks and reliable hosts
+durations      from speed to wall-clock time; estimates of running jobs; kill limits; may a job be
+               sent to a host with this queue, by its deadline
 """

@@ -1,7 +1,7 @@
 """What a validated result claims (its peak flop count), and what it teaches the records.
 
 Use it exactly once per valid result: errors, time-outs and invalid results do not touch these
-statistics (``reliability`` has what they do touch).
+statistics (``records`` has what they do touch).
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from farm.upstream.boinc.averages import (
     updated,
     updated_variance,
 )
-from farm.upstream.boinc.records import App, AppVersion, HostAppVersion
+from farm.upstream.boinc.records import MIN_HOST_SAMPLES, App, AppVersion, HostAppVersion
 
-MIN_HOST_SAMPLES = 10
 MIN_VERSION_SAMPLES = 100
 CONSECUTIVE_VALID_TO_SCALE = 10
 HOST_SCALE_CAP = 10.0

@@ -12,8 +12,8 @@ from typing import Literal
 import msgspec
 
 from farm.upstream.boinc.averages import Variance, ratio
-from farm.upstream.boinc.claims import MIN_HOST_SAMPLES, MIN_VERSION_SAMPLES
-from farm.upstream.boinc.records import AppVersion, HostAppVersion
+from farm.upstream.boinc.claims import MIN_VERSION_SAMPLES
+from farm.upstream.boinc.records import MIN_HOST_SAMPLES, AppVersion, HostAppVersion
 
 #: a host's history makes it at most this much faster than assumed
 SPEED_RATIO_LIMIT = 250.0
@@ -77,6 +77,23 @@ def estimate_flops(
     if not rules.no_stats and version is not None and version.pfc.n > rules.version_samples:
         return Speed(ratio(usage.peak_flops, version.pfc.avg), "app_version")
     return Speed(benchmark * (usage.ncpus + GPU_TO_CPU * usage.gpus), "none")
+
+
+def speed_2010(
+    peak: float,
+    pfc_scale: float,
+    host_history: Variance,
+    host_samples: float = MIN_HOST_SAMPLES,
+) -> Speed:
+    """Return the estimated speed: from the host's history if long enough, else peak x scale.
+
+    "Long enough" means more than ten samples (the page says only "sufficient"); a scale of 0 is
+    undefined. No cap and no blend: those came later. Source: BOINC's wiki page, and its code of
+    April 2010; the scale was replaced by peak ÷ the version's average in June 2011.
+    """
+    if host_history.n > host_samples:
+        return Speed(ratio(1.0, host_history.avg), "host_app_version")
+    return Speed(peak * (pfc_scale or 1.0), "app_version" if pfc_scale else "none")
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):

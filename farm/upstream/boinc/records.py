@@ -1,4 +1,7 @@
-"""BOINC's records: per (host, app version), per app version, and per app."""
+"""BOINC's records: per (host, app version), per app version, and per app.
+
+A host's record has its quota and streak too, by which it is reliable enough for urgent jobs.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,11 @@ from farm.upstream.boinc.averages import (
     Variance,
     updated,
 )
+
+MIN_HOST_SAMPLES = 10
+CONSECUTIVE_VALID_RELIABLE = 10
+#: odd platforms may be this much slower and still count as reliable
+ODD_PLATFORM_FACTOR = 1.8
 
 
 class HostAppVersion(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,3 +86,37 @@ def with_pending_counted(version: AppVersion) -> AppVersion:
     for sample in version.pending:
         pfc, _ = updated(pfc, sample, VERSION_AVERAGING)
     return msgspec.structs.replace(version, pfc=pfc, pending=())
+
+
+# --- quotas and streaks -------------------------------------------------------------------------
+
+
+def after_success(host: HostAppVersion, quota: int) -> HostAppVersion:
+    """A success was reported (not yet validated): its daily limit doubles, up to the quota."""
+    jobs = host.max_jobs_per_day
+    return msgspec.structs.replace(
+        host, max_jobs_per_day=min(2 * jobs, quota) if jobs < quota else jobs
+    )
+
+
+def after_failure(host: HostAppVersion, quota: int) -> HostAppVersion:
+    """A failure or time-out was reported: one job less a day (at least one), the streak ends."""
+    jobs = max(1, min(host.max_jobs_per_day, quota) - 1)
+    return msgspec.structs.replace(host, max_jobs_per_day=jobs, consecutive_valid=0)
+
+
+def after_valid(host: HostAppVersion, *, replicated: bool = True) -> HostAppVersion:
+    """A result was validated: one job more a day (beyond the quota too), the streak grows."""
+    streak = host.consecutive_valid + (1 if replicated else 0)
+    jobs = host.max_jobs_per_day + 1
+    return msgspec.structs.replace(host, max_jobs_per_day=jobs, consecutive_valid=streak)
+
+
+def is_reliable(
+    host: HostAppVersion, quota: int, turnaround_limit: float, *, odd_platform: bool = False
+) -> bool:
+    """Return whether urgent jobs may go there: a streak of ten, full quota, and quick if known."""
+    if host.consecutive_valid < CONSECUTIVE_VALID_RELIABLE or host.max_jobs_per_day < quota:
+        return False
+    limit = turnaround_limit * (ODD_PLATFORM_FACTOR if odd_platform else 1.0)
+    return host.turnaround.n <= MIN_HOST_SAMPLES or host.turnaround.avg <= limit

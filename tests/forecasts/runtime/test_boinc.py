@@ -6,9 +6,7 @@ from typing import Any
 import pytest
 
 from farm.core.model import Builder, Job
-from farm.forecasts.runtime.boinc import Boinc
-from farm.forecasts.runtime.boinc_2010 import Boinc2010
-from farm.forecasts.runtime.boinc_dcf import BoincDcf
+from farm.forecasts.runtime.boinc import Boinc, Boinc2010, BoincDcf
 from farm.forecasts.runtime.boinc_history import app_of, version_key
 from farm.forecasts.runtime.interface import EstimatorOptions, Progress
 

@@ -8,11 +8,9 @@ import pytest
 from farm.upstream.boinc import (
     averages,
     claims,
-    deadlines,
     durations,
     ladder,
     records,
-    reliability,
 )
 from farm.upstream.boinc.averages import Average, Variance
 from farm.upstream.boinc.records import App, AppVersion, HostAppVersion
@@ -132,33 +130,33 @@ def test_old_clients_correction(elapsed: float, factor: float) -> None:
 
 def test_an_urgent_job_has_a_shortened_bound() -> None:
     """By the reduction asked for, which is raised to twice the estimate."""
-    assert deadlines.delay_bounds(100.0, 0.5, 30.0) == (60, 100)
-    assert deadlines.delay_bounds(100.0, 0.01, 30.0) == (100, 100)
+    assert durations.delay_bounds(100.0, 0.5, 30.0) == (60, 100)
+    assert durations.delay_bounds(100.0, 0.01, 30.0) == (100, 100)
 
 
 def test_quotas() -> None:
     """Doubled by success up to the quota, less by failure down to one, beyond it by validation."""
     one = HostAppVersion(max_jobs_per_day=1)
-    assert reliability.after_success(one, 5).max_jobs_per_day == 2
-    assert reliability.after_success(HostAppVersion(max_jobs_per_day=4), 5).max_jobs_per_day == 5
-    assert reliability.after_success(HostAppVersion(max_jobs_per_day=9), 5).max_jobs_per_day == 9
-    assert reliability.after_failure(one, 5).max_jobs_per_day == 1
-    assert reliability.after_failure(HostAppVersion(max_jobs_per_day=9), 5).max_jobs_per_day == 4
-    assert reliability.after_valid(HostAppVersion(max_jobs_per_day=5)).max_jobs_per_day == 6
+    assert records.after_success(one, 5).max_jobs_per_day == 2
+    assert records.after_success(HostAppVersion(max_jobs_per_day=4), 5).max_jobs_per_day == 5
+    assert records.after_success(HostAppVersion(max_jobs_per_day=9), 5).max_jobs_per_day == 9
+    assert records.after_failure(one, 5).max_jobs_per_day == 1
+    assert records.after_failure(HostAppVersion(max_jobs_per_day=9), 5).max_jobs_per_day == 4
+    assert records.after_valid(HostAppVersion(max_jobs_per_day=5)).max_jobs_per_day == 6
 
 
 def test_streaks() -> None:
     """They end with any failure and grow by replicated results only."""
     streak = HostAppVersion(consecutive_valid=9)
-    assert reliability.after_valid(streak).consecutive_valid == 10
-    assert reliability.after_valid(streak, replicated=False).consecutive_valid == 9
-    assert reliability.after_failure(streak, 5).consecutive_valid == 0
+    assert records.after_valid(streak).consecutive_valid == 10
+    assert records.after_valid(streak, replicated=False).consecutive_valid == 9
+    assert records.after_failure(streak, 5).consecutive_valid == 0
 
 
 def test_reliable_hosts() -> None:
     """A streak of ten, the full quota, and quick enough."""
     good = HostAppVersion(consecutive_valid=10, max_jobs_per_day=5, turnaround=Variance(11, 150.0))
-    assert reliability.is_reliable(good, 5, 150.0)
-    assert not reliability.is_reliable(good, 6, 150.0)
-    assert not reliability.is_reliable(good, 5, 100.0)
-    assert reliability.is_reliable(good, 5, 100.0, odd_platform=True)
+    assert records.is_reliable(good, 5, 150.0)
+    assert not records.is_reliable(good, 6, 150.0)
+    assert not records.is_reliable(good, 5, 100.0)
+    assert records.is_reliable(good, 5, 100.0, odd_platform=True)
