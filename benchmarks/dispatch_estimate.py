@@ -14,8 +14,7 @@ import time
 
 from farm.forecasts.dispatch.builder_pools import BuilderPools
 from farm.forecasts.dispatch.job_estimate import estimate_at
-from farm.forecasts.dispatch.launchpad_formula import QueueEstimates, WaitingColumns
-from farm.forecasts.dispatch.rules import RULES
+from farm.forecasts.dispatch.launchpad_formula import RULES, QueueEstimates, WaitingColumns
 from farm.forecasts.dispatch.view import BuilderView, FarmView, JobView
 
 SAMPLE = 100

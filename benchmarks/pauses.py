@@ -31,7 +31,7 @@ from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.forecasts.dispatch.at_submission import EstimatingWorld
 from farm.forecasts.dispatch.formula_at_submission import FormulaForecaster
-from farm.forecasts.dispatch.rules import RULES
+from farm.forecasts.dispatch.launchpad_formula import RULES
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.forecasts.runtime.registry import make_estimator
 from farm.live.host_processes import HostProcesses

@@ -12,7 +12,7 @@ from farm.core.errors import StateError
 from farm.core.jobs.failure_judgement import judge_failure
 from farm.core.model import Platform
 from farm.forecasts.dispatch.builder_pools import BuilderPools
-from farm.forecasts.dispatch.rules import RULES
+from farm.forecasts.dispatch.launchpad_formula import RULES
 from farm.forecasts.dispatch.state_file import parse_state
 from farm.upstream.launchpad import estimate_duration, score_other_build, score_package_build
 from tests.fixtures.estimates import estimate_dispatch

@@ -16,7 +16,7 @@ import pytest
 from farm.core.errors import ServerError
 from farm.core.events import EstimateMade
 from farm.core.model import Job
-from farm.forecasts.dispatch.farm_snapshot import view_of
+from farm.forecasts.dispatch.view import view_of
 from farm.live.operating.answers import FarmImage
 from farm.live.operating.client import FarmClient
 from farm.live.redis.server import choose_server

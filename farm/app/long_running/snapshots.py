@@ -15,9 +15,8 @@ from farm.core.errors import InputError, ServerError, StateError
 from farm.core.model import Builder, Job
 from farm.core.state.snapshot import BuilderRecord, FarmSnapshot, JobRecord
 from farm.core.state.working_state import JobStatus, PoolCounts
-from farm.forecasts.dispatch.farm_snapshot import view_of
 from farm.forecasts.dispatch.state_file import parse_state
-from farm.forecasts.dispatch.view import BuilderView, FarmView, JobView
+from farm.forecasts.dispatch.view import BuilderView, FarmView, JobView, view_of
 from farm.live.operating.answers import FORMAT, FarmImage
 from farm.scenario.load import load_scenario
 from farm.scenario.model import Scenario, StandingFarm

@@ -23,7 +23,7 @@ from farm.core.scheduler import Scheduler
 from farm.forecasts.dispatch.at_submission import AddEvent, EstimatingWorld, Forecaster
 from farm.forecasts.dispatch.calibration import Calibration
 from farm.forecasts.dispatch.formula_at_submission import FormulaForecaster
-from farm.forecasts.dispatch.rules import RULES
+from farm.forecasts.dispatch.launchpad_formula import RULES
 from farm.forecasts.runtime.interface import RuntimeEstimator
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.forecasts.runtime.training import Learner, learn_from

@@ -21,7 +21,7 @@ from farm.core.errors import InputError
 from farm.core.model import Builder, Platform
 from farm.forecasts.dispatch.builder_pools import NextBuilder
 from farm.forecasts.dispatch.job_estimate import DispatchEstimate, PredecessorGroup
-from farm.forecasts.dispatch.rules import RULES
+from farm.forecasts.dispatch.launchpad_formula import RULES
 from farm.forecasts.dispatch.view import JobView
 from farm.terminal.field_options import Fields, with_fields
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis, seconds_of

@@ -3,7 +3,7 @@
 ``launchpad_formula.estimate_queue`` makes the table of a ``FarmView``'s queue in one pass, from
 which ``job_estimate.estimate_at`` reads one job's with all of its arithmetic. A scheduler that
 keeps its queue as columns makes the table (``QueueEstimates``) directly: it estimates the head of
-a platform's queue, and a job submitted now. Rule sets (``rules.RULES``): ``page``,
+a platform's queue, and a job submitted now. Rule sets (``launchpad_formula.RULES``): ``page``,
 ``launchpad-2010``, ``launchpad``, ``farm``.
 
 How the formula is applied beyond Launchpad's farm:

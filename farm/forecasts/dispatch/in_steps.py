@@ -19,10 +19,8 @@ from farm.core.model import Builder, Job, Platform
 from farm.core.queues.plain import Keyed
 from farm.core.state.working_state import BuilderState, JobState
 from farm.forecasts.dispatch.builder_pools import BuilderPools
-from farm.forecasts.dispatch.farm_snapshot import builder_view, job_view
-from farm.forecasts.dispatch.launchpad_formula import QueueEstimates, WaitingColumns
-from farm.forecasts.dispatch.rules import FARM
-from farm.forecasts.dispatch.view import JobView
+from farm.forecasts.dispatch.launchpad_formula import FARM, QueueEstimates, WaitingColumns
+from farm.forecasts.dispatch.view import JobView, builder_view, job_view
 from farm.upstream.launchpad import Rules
 
 #: jobs of several queues, or on builders, processed in one step: less than a millisecond

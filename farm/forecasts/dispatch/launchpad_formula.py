@@ -17,10 +17,16 @@ from numpy.typing import NDArray
 from farm.core.model import Platform
 from farm.forecasts.dispatch.builder_pools import BuilderPools
 from farm.forecasts.dispatch.view import FarmView, JobView
-from farm.upstream.launchpad import LAUNCHPAD, Rules
+from farm.upstream.launchpad import LAUNCHPAD, LAUNCHPAD_2010, PAGE, Rules
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.intp]
+
+FARM = Rules(name="farm", sees_cancelling=True, shared_builders=True)
+"""Ours: the page's arithmetic, the code's head job, and builders with several processors seen."""
+
+RULES = {rules.name: rules for rules in (PAGE, LAUNCHPAD_2010, LAUNCHPAD, FARM)}
+"""Every rule set by its name."""
 
 
 class WaitingColumns(msgspec.Struct, frozen=True, eq=False):

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from farm.cli.forecasts.estimate import RuleSet
-from farm.forecasts.dispatch.rules import RULES
+from farm.forecasts.dispatch.launchpad_formula import RULES
 
 STATE = {
     "builders": [{"name": "b1", "processors": ["i386"], "virtualized": True}],

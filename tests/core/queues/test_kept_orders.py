@@ -15,10 +15,9 @@ from farm.core.queues.plain import LookAheadQueue
 from farm.core.state.snapshot import snapshot_of
 from farm.forecasts.dispatch import in_steps
 from farm.forecasts.dispatch.at_submission import executing
-from farm.forecasts.dispatch.farm_snapshot import view_of
 from farm.forecasts.dispatch.in_steps import QueueSweep, RunTimes
-from farm.forecasts.dispatch.launchpad_formula import estimate_queue
-from farm.forecasts.dispatch.rules import RULES
+from farm.forecasts.dispatch.launchpad_formula import RULES, estimate_queue
+from farm.forecasts.dispatch.view import view_of
 from tests.fixtures.estimates import whole_table
 from tests.fixtures.player import PHASES, Player, histories, made, rules_of_a_farm, trees
 

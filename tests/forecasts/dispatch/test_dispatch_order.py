@@ -13,8 +13,8 @@ from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import HeavyLight, SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import snapshot_of
-from farm.forecasts.dispatch.farm_snapshot import view_of
 from farm.forecasts.dispatch.in_steps import QueueSweep
+from farm.forecasts.dispatch.view import view_of
 from farm.forecasts.runtime.oracle import Oracle
 from tests.fixtures.estimates import whole_table
 

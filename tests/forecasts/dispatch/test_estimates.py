@@ -4,8 +4,7 @@ import pytest
 
 from farm.core.errors import StateError
 from farm.core.model import Platform
-from farm.forecasts.dispatch.launchpad_formula import estimate_queue
-from farm.forecasts.dispatch.rules import FARM
+from farm.forecasts.dispatch.launchpad_formula import FARM, estimate_queue
 from farm.forecasts.dispatch.view import BuilderView, FarmView, JobView
 from farm.upstream.launchpad import LAUNCHPAD, LAUNCHPAD_2010, PAGE
 from tests.fixtures.estimates import estimate_dispatch, predecessors_of

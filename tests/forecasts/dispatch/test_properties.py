@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from farm.core.model import Platform
 from farm.forecasts.dispatch.job_estimate import estimate_at
-from farm.forecasts.dispatch.launchpad_formula import estimate_queue
-from farm.forecasts.dispatch.rules import FARM, RULES
+from farm.forecasts.dispatch.launchpad_formula import FARM, RULES, estimate_queue
 from farm.forecasts.dispatch.view import BuilderView, FarmView, JobView
 from tests.fixtures.estimates import by_the_formula, estimate_dispatch, predecessors_of
 

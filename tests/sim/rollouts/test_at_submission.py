@@ -13,10 +13,10 @@ from farm.core.errors import InputError
 from farm.core.events import EstimateMade, JobsSubmitted
 from farm.core.state.snapshot import snapshot_of
 from farm.forecasts.dispatch.at_submission import EstimatingWorld
-from farm.forecasts.dispatch.farm_snapshot import view_of
 from farm.forecasts.dispatch.formula_at_submission import FormulaForecaster
 from farm.forecasts.dispatch.in_steps import QueueSweep, RunTimes
-from farm.forecasts.dispatch.rules import FARM
+from farm.forecasts.dispatch.launchpad_formula import FARM
+from farm.forecasts.dispatch.view import view_of
 from farm.results.audit.auditor import Auditor
 from farm.scenario import parse_scenario
 from farm.sim.simulation import Simulation
