@@ -1,4 +1,4 @@
-"""Buildbarn's dispatch scenarios, read step by step; subclasses play them.
+"""Buildbarn's dispatch scenarios: what a step may say, and what is compared.
 
 Not interpreted, because they say nothing of dispatch: what a client or worker is answered (next
 synchronisation, first update, stages) and size class learners. A scenario with any other step or
@@ -9,19 +9,10 @@ and then fails, naming it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from itertools import count
-from typing import Any, Literal, get_args
-
-from farm.core.queues.fair_share.listing import Filter
-from farm.core.queues.fair_share.queue import FairShareQueue
+from collections.abc import Iterator
+from typing import Any
 
 from .conftest import refuse_unknown
-
-Compatibility = Literal["buildbarn"] | None
-NO_WAITERS = NO_SYNCHRONIZATION = 60.0
-#: how often a worker that says it has nothing to run is given the same operation
-HAND_OUTS = 10
 
 #: expectations that are not about dispatch
 PROSE = {
@@ -62,90 +53,12 @@ STEPS = {
 }  # fmt: skip
 
 
-class Steps:
-    """Play the steps of one scenario; raises AssertionError where what happens differs.
+class Comparison:
+    """What happens, held against what the steps expect; AssertionError where it differs."""
 
-    A subclass has a method ``do_…`` for each step, which returns what happened.
-    """
-
-    def __init__(self, scenario: dict[str, Any], compatibility: Compatibility) -> None:
-        self.queue = FairShareQueue(limits_of(scenario), compatibility=compatibility)
-        self.timeouts = scenario.get("origin") == "upstream_test"
-        self.now = 0.0
-        self.leaving: list[tuple[float, str]] = []
-        #: when a worker is forgotten unless it synchronises; one that waits does so all the time
-        self.expires_at: dict[str, float] = {}
-        #: how often each worker has been given what it runs
-        self.hand_outs: dict[str, int] = {}
-        #: by request: the number and the name of its operation, which those of one node share
-        self.operations: dict[str, tuple[int, str]] = {}
-        self.numbers = count()
-        self.starts: list[str] = []
-        #: whether an arriving operation has been placed on a waiting worker
-        self.placed = False
+    def __init__(self) -> None:
+        #: expectations that are not understood
         self.unknown: set[str] = set()
-
-    def withdraw(self, name: str) -> None:
-        """No client waits for this operation any more."""
-        raise NotImplementedError
-
-    def forget(self, name: str) -> None:
-        """A worker is gone."""
-        raise NotImplementedError
-
-    def requested(self, request: str, same: str | None = None) -> None:
-        """Give a request an operation of its own, or that of one for the same task and node."""
-        own = (next(self.numbers), request)
-        self.operations[request] = own if same is None else self.operations[same]
-
-    def task(self, requests: Iterable[str]) -> str:
-        """Name the task that serves these requests: after its first operation."""
-        return min(self.operations[request] for request in requests)[1]
-
-    def running(self, name: str) -> str | None:
-        """Return the operation that a worker runs."""
-        raise NotImplementedError
-
-    def next_job(self, name: str) -> dict[str, Any]:
-        """Give the worker the next operation, or let it wait for one."""
-        raise NotImplementedError
-
-    def started(self, operation: str, name: str) -> None:
-        """A worker has been given an operation."""
-        self.starts.append(operation)
-        self.hand_outs[name] = 1
-        self.synchronised(name)
-
-    def synchronised(self, name: str) -> None:
-        """A worker has shown that it is there."""
-        self.expires_at[name] = self.now + NO_SYNCHRONIZATION
-
-    def advance(self, to: float) -> None:
-        """The clock never goes back; time-outs on the way are played."""
-        self.now = max(self.now, to)
-        for at, name in sorted(self.leaving):
-            if at <= self.now:
-                self.leaving.remove((at, name))
-                self.withdraw(name)
-        if self.timeouts:
-            for name in [name for name, at in self.expires_at.items() if at <= self.now]:
-                self.do_lose({"worker": name})
-
-    def play(self, steps: list[dict[str, Any]], index: int | None = None) -> None:
-        for step in steps:
-            if "do" not in step:
-                continue  # prose about the whole scenario
-            if step["do"] == "repeat":
-                for turn in turns(step["n"]):
-                    self.play(step["body"], turn)
-                continue
-            self.advance(number(step.get("t", self.now), index))
-            verb: Callable[[dict[str, Any]], dict[str, Any]]
-            verb = getattr(self, f"do_{ALIASES.get(step['do'], step['do'])}")
-            said = {key: filled(value, index) for key, value in step.items() if key != "body"}
-            happened = verb(said)
-            self.placed |= happened.get("assigned_directly_to_worker") is not None
-            self.compare(step, happened, said.get("expect"), index)
 
     def compare(
         self, step: dict[str, Any], happened: dict[str, Any], expect: Any, index: int | None
@@ -193,55 +106,6 @@ class Steps:
                 assert found[name] == number(value, index), f"{step}: {row}"
             else:
                 self.unknown.add(f"count {name}")
-
-    def do_client_leaves(self, step: dict[str, Any]) -> dict[str, Any]:
-        if self.timeouts:
-            self.leaving.append((self.now + NO_WAITERS, str(step["op"])))
-        else:
-            self.withdraw(str(step["op"]))
-        return {}
-
-    def do_lose(self, step: dict[str, Any]) -> dict[str, Any]:
-        self.expires_at.pop(step["worker"], None)
-        self.forget(step["worker"])
-        return {}
-
-    def do_sync_idle(self, step: dict[str, Any]) -> dict[str, Any]:
-        """Give the worker what it should be running, unless it was so too often, or the next."""
-        name = step["worker"]
-        self.synchronised(name)
-        if (operation := self.running(name)) is not None:
-            self.hand_outs[name] += 1
-            if self.hand_outs[name] <= HAND_OUTS:
-                return {"starts": operation, "worker_blocks": False}
-            self.do_kill(step)
-        return self.next_job(name)
-
-    def do_worker_reports_unknown_action(self, step: dict[str, Any]) -> dict[str, Any]:
-        """Answer it like an idle worker, which may not wait."""
-        happened = self.do_sync_idle(step)
-        if happened["worker_blocks"]:
-            self.do_idle_timer_fires(step)
-        return happened | {"worker_blocks": False}
-
-    def do_idle_timer_fires(self, step: dict[str, Any]) -> dict[str, Any]:
-        """A worker waits no longer."""
-        raise NotImplementedError
-
-    def do_kill(self, step: dict[str, Any]) -> dict[str, Any]:
-        """End the whole task, by one of its operations or by the worker that runs it."""
-        raise NotImplementedError
-
-    def do_list_children(self, step: dict[str, Any]) -> dict[str, Any]:
-        path = tuple(step.get("keys", step.get("path", ())))
-        shown = step.get("filter", "ALL").lower()
-        assert shown in get_args(Filter), f"{step}: allowed filters: {', '.join(get_args(Filter))}"
-        return {"rows": self.queue.listing.children(path, shown)}
-
-    def do_list_queued(self, step: dict[str, Any]) -> dict[str, Any]:
-        path = tuple(step.get("keys", step.get("path", ())))
-        queued = self.queue.listing.queue(path)
-        return {"order": [self.task([state.job.id]) for state in queued], "count": len(queued)}
 
 
 ALIASES = {

@@ -27,7 +27,7 @@ from farm.core.scheduler import Scheduler
 from tests.worlds.virtual import FAIR, Ledger, Story
 
 
-class Farm(Ledger):
+class Speeds(Ledger):
     """Builders of these speeds, in one pool; the test sets the time, and sees what is started."""
 
     def __init__(self, *speeds: float, slots: int = 1, **rules: Any) -> None:
@@ -53,14 +53,14 @@ class Farm(Ledger):
 
 def test_the_fastest_free_builder_takes_the_job():
     """Speed decides, not the index, nor how busy a builder is."""
-    farm = Farm(1.0, 4.0, 2.0, slots=2)
+    farm = Speeds(1.0, 4.0, 2.0, slots=2)
     assert farm.submit(0, a=40.0, b=40.0, c=40.0) == ["a@b1", "b@b1", "c@b2"]
 
 
 @pytest.mark.parametrize("rules", [{}, FAIR])
 def test_a_builder_that_joins_takes_as_many_waiting_jobs_as_it_has_slots(rules):
     """More wait than that; each slot takes one, and the next job waits for the first end."""
-    farm = Farm(slots=2, **rules)
+    farm = Speeds(slots=2, **rules)
     assert farm.submit(0, a=40.0, b=40.0, c=40.0, d=40.0) == []
     late = Builder(id="late", pool="p", index=0, slots=2)
     assert farm.tell(BuilderJoined(1.0, late)) == ["a@late", "b@late"]
@@ -69,7 +69,7 @@ def test_a_builder_that_joins_takes_as_many_waiting_jobs_as_it_has_slots(rules):
 
 def test_a_job_waits_for_a_faster_builder_when_that_ends_sooner():
     """Ten seconds for the fast one to be free and ten on it, or forty on the slow one."""
-    farm = Farm(1.0, 4.0)
+    farm = Speeds(1.0, 4.0)
     assert farm.submit(0, a=40.0) == ["a@b1"]
     assert farm.submit(0, b=40.0) == []
     assert farm.finish(10, "a") == ["b@b1"]
@@ -77,17 +77,17 @@ def test_a_job_waits_for_a_faster_builder_when_that_ends_sooner():
 
 def test_it_does_not_wait_when_that_ends_later_or_at_the_same_time():
     """Forty seconds for the fast one: the slow one is as good."""
-    farm = Farm(1.0, 4.0)
+    farm = Speeds(1.0, 4.0)
     farm.submit(0, a=160.0)
     assert farm.submit(10, b=40.0) == ["b@b0"]
-    farm = Farm(1.0, 2.0)
+    farm = Speeds(1.0, 2.0)
     farm.submit(0, a=40.0)
     assert farm.submit(0, b=40.0) == ["b@b0"]
 
 
 def test_waiting_jobs_reserve_so_that_not_all_wait_for_the_same_builder():
     """Two may end sooner on the fast one, the third is as well off on the slow one."""
-    farm = Farm(1.0, 4.0)
+    farm = Speeds(1.0, 4.0)
     assert farm.submit(0, a=40.0, b=40.0, c=40.0, d=40.0, e=40.0) == ["a@b1", "d@b0"]
     assert farm.finish(10, "a") == ["b@b1"]
     assert farm.finish(20, "b") == ["c@b1"]
@@ -99,7 +99,7 @@ def test_patience_ends_when_the_hoped_for_saving_has_passed():
 
     It hoped to save 40 - 10 seconds; after those thirty it has ended in less than twice forty.
     """
-    farm = Farm(1.0, 4.0)
+    farm = Speeds(1.0, 4.0)
     farm.submit(0, a=40.0)
     assert farm.submit(0, b=40.0) == []
     assert farm.alarms == [30.0]
@@ -108,7 +108,7 @@ def test_patience_ends_when_the_hoped_for_saving_has_passed():
 
 def test_each_waiting_job_has_its_own_patience():
     """The alarm is set for the next one as soon as one has rung."""
-    farm = Farm(1.0, 1.0, 4.0)
+    farm = Speeds(1.0, 1.0, 4.0)
     farm.submit(0, a=40.0)
     assert farm.submit(0, b=40.0) == []
     assert farm.submit(5, c=40.0) == []
@@ -119,11 +119,11 @@ def test_each_waiting_job_has_its_own_patience():
 
 def test_no_job_waits_for_a_fast_builder_that_is_lost_or_drains():
     """The reason to wait is gone: the jobs take the slow one at once."""
-    farm = Farm(1.0, 4.0, retries=0)
+    farm = Speeds(1.0, 4.0, retries=0)
     farm.submit(0, a=40.0)
     farm.submit(0, b=40.0)
     assert farm.tell(BuilderLost(3.0, "b1")) == ["b@b0"]
-    farm = Farm(1.0, 4.0)
+    farm = Speeds(1.0, 4.0)
     farm.submit(0, a=40.0)
     farm.submit(0, b=40.0)
     assert farm.tell(DrainRequested(3.0, "b1")) == ["b@b0"]
@@ -131,7 +131,7 @@ def test_no_job_waits_for_a_fast_builder_that_is_lost_or_drains():
 
 def test_the_first_in_order_gets_the_fast_builder_first():
     """A job of a higher level that comes later takes the place that another waited for."""
-    farm = Farm(1.0, 4.0)
+    farm = Speeds(1.0, 4.0)
     farm.submit(0, a=40.0)
     assert farm.submit(0, b=40.0) == []
     assert farm.tell(JobsSubmitted(5.0, (Job(id="c", service_time=40.0, level=1),))) == []
@@ -142,7 +142,7 @@ def test_the_first_in_order_gets_the_fast_builder_first():
 
 def test_only_builders_of_the_right_platform_count():
     """A fast builder of another kind is no reason to wait."""
-    farm = Farm(1.0)
+    farm = Speeds(1.0)
     fast = Builder(id="x", pool="q", index=9, speed=9.0, processors=("arm64",))
     farm.tell(BuilderJoined(0.0, fast))
     slow = Builder(id="y", pool="q", index=8, processors=("amd64",))
@@ -153,7 +153,7 @@ def test_only_builders_of_the_right_platform_count():
 
 def test_the_number_of_jobs_that_wait_by_choice_is_bounded():
     """The worst case of a long queue: jobs beyond the look-ahead take any free builder."""
-    farm = Farm(1.0, 1000.0)
+    farm = Speeds(1.0, 1000.0)
     farm.submit(0, a=1000.0)
     times = {f"j{number}": 1000.0 for number in range(200)}
     assert farm.submit(0, **times) == [f"j{LOOK_AHEAD}@b0"]
@@ -161,7 +161,7 @@ def test_the_number_of_jobs_that_wait_by_choice_is_bounded():
 
 def test_fair_share_orders_the_candidates():
     """With a tree, users take turns for the fast builder."""
-    farm = Farm(1.0, 4.0, **FAIR)
+    farm = Speeds(1.0, 4.0, **FAIR)
 
     def job(name: str) -> Job:
         return Job(id=name, service_time=40.0, attributes={"user": name[0]})
@@ -173,7 +173,7 @@ def test_fair_share_orders_the_candidates():
 
 def test_a_restored_scheduler_expects_the_same_ends():
     """After a restart it waits for the same builder, and not forever."""
-    farm = Farm(1.0, 4.0)
+    farm = Speeds(1.0, 4.0)
     farm.submit(0, a=40.0)
     farm.submit(0, b=40.0)
     farm.restart(at=1.0)
@@ -184,7 +184,7 @@ def test_a_restored_scheduler_expects_the_same_ends():
 
 def test_a_restored_scheduler_knows_a_job_that_was_dispatched_at_the_beginning():
     """The instant 0 is an instant like any other: the fast builder is free at 10, not at 19."""
-    farm = Farm(1.0, 4.0)
+    farm = Speeds(1.0, 4.0)
     farm.submit(0, a=40.0)
     farm.restart(at=9.0)
     assert farm.submit(9, b=12.0) == []
@@ -192,7 +192,7 @@ def test_a_restored_scheduler_knows_a_job_that_was_dispatched_at_the_beginning()
 
 def test_a_restored_scheduler_stops_waiting_at_the_same_instant():
     """Alarms do not outlive a scheduler: the next one sets them again, as they were."""
-    farm = Farm(1.0, 10.0)
+    farm = Speeds(1.0, 10.0)
     farm.submit(0, a=1000.0)
     farm.submit(6, b=500.0)
     assert farm.alarms == [456.0]
@@ -204,7 +204,7 @@ def test_a_restored_scheduler_stops_waiting_at_the_same_instant():
 
 def test_a_scheduler_restored_too_late_dispatches_when_it_opens():
     """The job has waited for long enough while there was no scheduler."""
-    farm = Farm(1.0, 10.0)
+    farm = Speeds(1.0, 10.0)
     farm.submit(0, a=1000.0)
     farm.submit(6, b=500.0)
     farm.restart(at=50.0)
@@ -213,7 +213,7 @@ def test_a_scheduler_restored_too_late_dispatches_when_it_opens():
 
 def test_a_fork_that_holds_no_jobs_back_dispatches_when_it_opens():
     """What if any builder would do? The job that waits goes to the one that is free."""
-    farm = Farm(1.0, 10.0)
+    farm = Speeds(1.0, 10.0)
     farm.submit(0, a=1000.0)
     farm.submit(6, b=500.0)
     farm.rules = SchedulingRules()
@@ -294,7 +294,7 @@ def test_waiting_pays():
 
 def test_a_job_taken_from_the_middle_comes_back_to_its_place():
     """The slow builder that took a later job is lost: each job waits once, in the old order."""
-    farm = Farm(1.0, 4.0)
+    farm = Speeds(1.0, 4.0)
     farm.submit(0, a=40.0, b=40.0, c=40.0, d=40.0, e=40.0)
     assert farm.tell(BuilderLost(1.0, "b0")) == []
     assert farm.waiting == ["b", "c", "d", "e"]

@@ -20,7 +20,7 @@ from tests.worlds.virtual import FAIR, Ledger, Story
 HALF = LoadLimits(0.5, 0.25)
 
 
-class Farm(Ledger):
+class Loaded(Ledger):
     """Builders of these slots in one pool; what is started is seen, as job@builder."""
 
     def __init__(self, *slots: int, rule: HeavyLight | None = None, **rules: Any) -> None:
@@ -47,7 +47,7 @@ def reported(**more: Any) -> HeavyLight:
 
 def test_near_overload_a_builder_gets_light_jobs_only():
     """Two heavy jobs of four slots are the limit; light ones pass the held ones."""
-    farm = Farm(4)
+    farm = Loaded(4)
     assert farm.submit("h1 h2 h3 l1 l2 l3") == ["h1@b0", "h2@b0", "l1@b0", "l2@b0"]
     assert farm.finish("l1") == ["l3@b0"]
     assert farm.finish("l2") == []  # h3 is held though a slot is free
@@ -61,7 +61,7 @@ def test_a_builder_with_room_may_prefer_heavy_jobs():
     """
     rule = HeavyLight(limits=LoadLimits(1.0, 0.5), measure=heavy_share, heavy_first=True)
     for first, then in ((None, "l2"), (rule, "h1")):
-        farm = Farm(1, rule=first)
+        farm = Loaded(1, rule=first)
         farm.submit("l1")
         farm.submit("l2 l3")
         farm.submit("h1 h2")
@@ -74,7 +74,7 @@ def test_a_builder_with_room_may_prefer_heavy_jobs():
 
 def test_between_the_thresholds_a_builder_keeps_its_state():
     """One heavy job less is not room yet; then all that fit are dispatched at once."""
-    farm = Farm(4, rule=HeavyLight(limits=LoadLimits(0.5, 0.0), measure=heavy_share))
+    farm = Loaded(4, rule=HeavyLight(limits=LoadLimits(0.5, 0.0), measure=heavy_share))
     farm.submit("h1 h2 h3 h4")
     assert farm.finish("h1") == []
     assert farm.finish("h2") == ["h3@b0", "h4@b0"]
@@ -82,7 +82,7 @@ def test_between_the_thresholds_a_builder_keeps_its_state():
 
 def test_a_heavy_job_goes_where_the_load_is_lowest():
     """Busy with light jobs beats free but heavy; light jobs follow the ranking."""
-    farm = Farm(4, 4)
+    farm = Loaded(4, 4)
     assert farm.submit("h1") == ["h1@b0"]
     assert farm.submit("l1 l2") == ["l1@b1", "l2@b0"]
     assert farm.submit("l3 l4") == ["l3@b1", "l4@b0"]
@@ -93,7 +93,7 @@ def test_a_heavy_job_goes_where_the_load_is_lowest():
 
 def test_an_idle_builder_has_room_whatever_it_reports():
     """The worst case: every builder says overloaded and idles. A heavy job does not wait."""
-    farm = Farm(2, 2, rule=reported())
+    farm = Loaded(2, 2, rule=reported())
     farm.report("b0", overloaded=True)
     farm.report("b1", overloaded=True)
     assert farm.submit("h1 h2") == ["h1@b0", "h2@b1"]
@@ -101,7 +101,7 @@ def test_an_idle_builder_has_room_whatever_it_reports():
 
 def test_reported_load_lets_one_heavy_job_in_at_a_time():
     """A builder gets no second heavy job before it has reported its load with the first."""
-    farm = Farm(4, rule=reported())
+    farm = Loaded(4, rule=reported())
     assert farm.submit("h1 h2 h3") == ["h1@b0"]
     assert farm.report("b0", overloaded=False) == []  # it has not begun h1 yet
     farm.started("h1")
@@ -115,7 +115,7 @@ def test_reported_load_lets_one_heavy_job_in_at_a_time():
 
 def test_a_builder_that_never_reports_takes_one_heavy_job_after_the_other():
     """Without reports there is no room, but the queue still moves."""
-    farm = Farm(2, rule=reported())
+    farm = Loaded(2, rule=reported())
     assert farm.submit("h1 h2") == ["h1@b0"]
     assert farm.finish("h1") == ["h2@b0"]
 
@@ -125,7 +125,7 @@ def test_held_for_long_enough_a_heavy_job_goes_to_an_overloaded_builder():
 
     One heavy job goes per hold_at_most, at the alarm if a slot is free, else into the next one.
     """
-    farm = Farm(2, rule=reported(hold_at_most=60.0))
+    farm = Loaded(2, rule=reported(hold_at_most=60.0))
     farm.submit("l0")
     farm.started("l0")
     farm.report("b0", overloaded=True)
@@ -144,7 +144,7 @@ def test_load_by_the_contention_law():
     """Threads count, light ones too, by the law of the builder's pool."""
     law = ContentionLaw(ThreadSlowdown(4, 4))
     rule = HeavyLight(limits=LoadLimits(1.5, 1.0), measure=slowdown_by({"p": law}))
-    farm = Farm(8, rule=rule)
+    farm = Loaded(8, rule=rule)
     farm.submit("l1 l2", threads=1)
     assert farm.submit("h1 h2") == ["h1@b0"]  # 6 threads on 4 cores
     farm.finish("l1")
@@ -153,7 +153,7 @@ def test_load_by_the_contention_law():
 
 def test_fair_share_holds_among_heavy_and_among_light_jobs():
     """Users take turns in each class; between the classes the one with fewer slots goes first."""
-    farm = Farm(4, **FAIR)
+    farm = Loaded(4, **FAIR)
     farm.submit("h1 h2 h3 l1", attributes={"user": "a"})
     assert list(farm.scheduler.jobs["l1"].path) == ["a"]
     assert farm.submit("h4 l2", attributes={"user": "b"}) == ["l2@b0"]
@@ -163,7 +163,7 @@ def test_fair_share_holds_among_heavy_and_among_light_jobs():
 
 def test_a_restored_scheduler_knows_the_overloaded_builders():
     """After a restart the same event leads to the same commands."""
-    farm = Farm(4)
+    farm = Loaded(4)
     farm.submit("h1 h2 h3 l1")
     before = farm.scheduler
     farm.restart()
@@ -175,7 +175,7 @@ def test_a_restored_scheduler_knows_the_overloaded_builders():
 
 def test_a_restored_scheduler_admits_a_heavy_job_at_the_same_instant():
     """Alarms do not outlive a scheduler: the next one sets them again, as they were."""
-    farm = Farm(4, rule=HeavyLight(limits=HALF, measure=heavy_share, hold_at_most=100.0))
+    farm = Loaded(4, rule=HeavyLight(limits=HALF, measure=heavy_share, hold_at_most=100.0))
     farm.submit("h1 h2 h3")
     (rings_at,) = farm.alarms
     farm.restart()
@@ -184,7 +184,7 @@ def test_a_restored_scheduler_admits_a_heavy_job_at_the_same_instant():
     assert farm.alarms == [rings_at] * 2
     farm.restart()
     assert farm.ring(rings_at) == ["h3@b0"]
-    farm = Farm(4, rule=HeavyLight(limits=HALF, measure=heavy_share, hold_at_most=100.0))
+    farm = Loaded(4, rule=HeavyLight(limits=HALF, measure=heavy_share, hold_at_most=100.0))
     farm.submit("h1 h2 h3")
     farm.restart()
     farm.at = rings_at + 100.0

@@ -15,7 +15,7 @@ from tests.worlds.virtual import Ledger
 BOTH = ("amd64", "arm64")
 
 
-class Farm(Ledger):
+class Teams(Ledger):
     """Jobs are charged by their names: "aa1" is of the team a and its user aa."""
 
     def __init__(self, *builders: str, stickiness: tuple[float, ...] = (), **rules: Any) -> None:
@@ -44,9 +44,9 @@ class Farm(Ledger):
 
 
 @pytest.fixture
-def farm() -> Farm:
+def farm() -> Teams:
     """A farm without stickiness, and without builders."""
-    return Farm()
+    return Teams()
 
 
 # --- one platform -------------------------------------------------------------------------------
@@ -75,7 +75,7 @@ def test_an_undrained_builder_has_been_free_the_shortest(farm):
 @pytest.mark.parametrize("fair", [True, False])
 def test_a_follower_that_becomes_urgent_pulls_its_execution_along(ledger, fair):
     """A job that shares another's waiting execution may get a better place too."""
-    farm = Farm() if fair else ledger(dedup=True)
+    farm = Teams() if fair else ledger(dedup=True)
     farm.submit("aa1")
     farm.submit("ab1", action="A")
     farm.submit("ac1", action="A")
@@ -142,7 +142,7 @@ def test_the_first_level_that_differs_decides(farm):
 
 def test_the_share_decides_between_teams_and_the_turn_between_users():
     """A team with less running goes first, although another one's jobs came earlier."""
-    farm = Farm("x", "y", "z")
+    farm = Teams("x", "y", "z")
     for name in ("au1", "au2", "bu1", "av1", "bv1", "bu2"):
         farm.submit(name)
     farm.finish("au1")
@@ -154,7 +154,7 @@ def test_the_share_decides_between_teams_and_the_turn_between_users():
 
 def test_priority_weighs_against_share():
     """200 points are a factor of four: an urgent team may have two slots more."""
-    farm = Farm("x", "y")
+    farm = Teams("x", "y")
     for name, priority in (("a1", 0), ("a2", 0), ("b1", 0), ("a3", -200)):
         farm.submit(name, priority=priority)
     farm.finish("a1")
@@ -163,7 +163,7 @@ def test_priority_weighs_against_share():
 
 def test_stickiness_is_explained():
     """All alike: the slot stays with the team that it served last, for its time."""
-    farm = Farm("x", "y", "z", stickiness=(1000.0,))
+    farm = Teams("x", "y", "z", stickiness=(1000.0,))
     for name in ("b1", "a1", "a2", "b2", "a3"):
         farm.submit(name)
     farm.finish("a1")
@@ -172,7 +172,7 @@ def test_stickiness_is_explained():
 
 def test_a_waiting_job_lists_those_before_it():
     """Whose turn it is, before anything is decided."""
-    farm = Farm("x", "y")
+    farm = Teams("x", "y")
     for name in ("a1", "a2", "a3", "b1"):
         farm.submit(name)
     team, user = farm.trees()[0].turns(farm.scheduler.jobs["a3"])
