@@ -96,9 +96,7 @@ def _flag(text: str) -> bool:
 
 
 # tables are written by many hands: "+5", ".5" and " 5" are numbers, though not in JSON
-_FROM_TEXT: dict[object, Callable[[str], object]] = {
-    str: str, int: _whole, float: float, bool: _flag,
-}  # fmt: skip
+_READERS: dict[object, Callable[[str], object]] = {str: str, int: _whole, float: float, bool: _flag}
 _BY_TYPE: dict[object, Limit] = {
     str: Limit("text", _anything),
     int: Limit("a whole number", _anything),
@@ -134,7 +132,7 @@ def _field(declared: msgspec.structs.FieldInfo, kind: object) -> Field:
     if NoneType in (parts := get_args(kind)):
         kind = next(part for part in parts if part is not NoneType)
     limit = limit_of(declared.type) or _by_type(kind)
-    read = _FROM_TEXT.get(kind) or msgspec.json.Decoder(kind).decode
+    read = _READERS.get(kind) or msgspec.json.Decoder(kind).decode
     return Field(declared.name, declared.encode_name, kind, declared.type, default, limit, read)
 
 

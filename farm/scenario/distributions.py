@@ -172,9 +172,15 @@ class Distribution(Section):
 
     model_config = ConfigDict(json_schema_extra=or_plain("number", "string"))
     one_of = (
-        "constant", "exponential", "normal", "lognormal", "pareto", "uniform", "empirical",
+        "constant",
+        "exponential",
+        "normal",
+        "lognormal",
+        "pareto",
+        "uniform",
+        "empirical",
         "by_kind",
-    )  # fmt: skip
+    )
     short_for = ("constant", (str, int, float))
 
     constant: Duration | None = None

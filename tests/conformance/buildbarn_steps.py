@@ -16,8 +16,13 @@ from .conftest import refuse_unknown
 
 #: expectations that are not about dispatch
 PROSE = {
-    "next_sync_at", "worker_next_sync_at", "first_update_to_client", "operation_name", "why", "note"
-}  # fmt: skip
+    "next_sync_at",
+    "worker_next_sync_at",
+    "first_update_to_client",
+    "operation_name",
+    "why",
+    "note",
+}
 #: expectations that are names of operations, which may be numbers
 NAMES = {"starts", "completed", "order"}
 #: how children are sorted

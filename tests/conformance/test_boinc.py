@@ -91,8 +91,8 @@ def average(given: Given) -> dict[str, Any]:
             variance, cut_too = updated_variance(variance, sample, rule)
             assert cut is cut_too
     assert (plain.n, plain.avg) == (variance.n, variance.avg)
-    return {"n": plain.n, "avg": plain.avg, "truncated_last": cut, "var": variance.var,
-            "q": variance.q}  # fmt: skip
+    found = {"n": plain.n, "avg": plain.avg, "truncated_last": cut}
+    return found | {"var": variance.var, "q": variance.q}
 
 
 class Either(tuple[Any, ...]):

@@ -34,9 +34,18 @@ def test_a_snapshot_counts_every_builder_once(ledger):
     farm.submit("odd", platform=Platform("s390x"))
     seen = PoolObserver(farm.scheduler, spec).look(99.0)
     assert seen == PoolSnapshot(
-        pool="p", at=99.0, slots=2, idle=1, busy=1, booting=1, draining=1, stopping=1,
-        waiting_jobs=1, running_jobs=2, draining_jobs=2,
-    )  # fmt: skip
+        pool="p",
+        at=99.0,
+        slots=2,
+        idle=1,
+        busy=1,
+        booting=1,
+        draining=1,
+        stopping=1,
+        waiting_jobs=1,
+        running_jobs=2,
+        draining_jobs=2,
+    )
 
 
 def test_a_slot_that_is_cleaned_runs_no_job_and_takes_none(ledger):

@@ -15,13 +15,12 @@ from tests.worlds.virtual import Ledger
 
 RULES = {"policy": "sjf", "runtime_estimates": "last-3"}
 TEAM = {"team": "one"}
+TIMES = {"a": 7.0, "b": 50.0, "c": 12.0}
 #: no kind is known at first: the order of submission; at 7 s the length of kind a is
 JOBS = [
-    Job(id=name, kind=kind, service_time=time, arrived_at=0.0, attributes=TEAM)
-    for name, kind, time in (
-        ("a1", "a", 7.0), ("c1", "c", 12.0), ("b1", "b", 50.0), ("b2", "b", 50.0), ("a2", "a", 7.0),
-    )
-]  # fmt: skip
+    Job(id=name, kind=name[0], service_time=TIMES[name[0]], arrived_at=0.0, attributes=TEAM)
+    for name in ("a1", "c1", "b1", "b2", "a2")
+]
 
 
 def started(engine: str = "auto", **scheduling: Any) -> dict[str, float]:

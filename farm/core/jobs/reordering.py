@@ -145,9 +145,13 @@ class Reorderer:
 
 
 SORTED_AFTER = (
-    events.FarmOpened, events.JobsSubmitted, events.JobFinished, events.AttemptLost,
-    events.BuilderLost, events.AlarmRang,
-)  # fmt: skip
+    events.FarmOpened,
+    events.JobsSubmitted,
+    events.JobFinished,
+    events.AttemptLost,
+    events.BuilderLost,
+    events.AlarmRang,
+)
 """Events after which more jobs may wait, or a sorting may be due."""
 
 

@@ -11,10 +11,15 @@ from farm.core.pools.keeper import PoolKeeper
 from farm.core.state.working_state import JobState
 
 WATCHED = (
-    events.FarmOpened, events.JobsSubmitted, events.BuilderJoined, events.BuilderRetired,
+    events.FarmOpened,
+    events.JobsSubmitted,
+    events.BuilderJoined,
+    events.BuilderRetired,
     events.BuilderLost,
-    events.DrainRequested, events.PoolPlanned, events.AlarmRang,
-)  # fmt: skip
+    events.DrainRequested,
+    events.PoolPlanned,
+    events.AlarmRang,
+)
 """Events that may add a job to a platform without builders, or remove its last builder."""
 
 

@@ -61,9 +61,14 @@ for _kind, _pattern, _first in _RULES:
 
 def document_text(data: Mapping[str, object], *, compact: bool = False) -> str:
     """Return plain data as YAML that is read as the same data; ``compact``: with lists in lines."""
-    flow = None if compact else False
-    text: str = yaml.dump(data, Dumper=_Dumper, default_flow_style=flow, sort_keys=False,
-                          allow_unicode=True, width=100)  # fmt: skip
+    text: str = yaml.dump(
+        data,
+        Dumper=_Dumper,
+        default_flow_style=None if compact else False,
+        sort_keys=False,
+        allow_unicode=True,
+        width=100,
+    )
     return text
 
 

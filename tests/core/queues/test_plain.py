@@ -20,11 +20,10 @@ def test_an_entry_counts_by_its_number(kind):
     """An equal key in place of a job's key loses no job, and one that returns is there once."""
     queue = kind()
     lane = Lane(Platform("amd64"), queue)
-    jobs = [JobState(Job(id=name, service_time=1.0), n, (0, n), 0.0, 1.0, lane=lane)
-            for n, name in enumerate("abc")]  # fmt: skip
-    for state in jobs:
+    jobs = [Job(id=name, service_time=1.0) for name in "abc"]
+    a, b, c = (JobState(job, n, (0, n), 0.0, 1.0, lane=lane) for n, job in enumerate(jobs))
+    for state in (a, b, c):
         queue.add(state, 0.0)
-    a, b, c = jobs
     b.key = (*b.key,)
     assert queue.first(3) == list(queue.in_order()) == [a, b, c]
     same = a.key

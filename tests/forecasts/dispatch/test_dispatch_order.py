@@ -59,12 +59,11 @@ def test_heavy_and_light_jobs_are_in_the_order_of_the_queues(rules) -> None:
 
 def test_a_shared_execution_holds_up_no_queue() -> None:
     """The job that shares it came late; the jobs behind it in the queue did not."""
+    names = ("a-runs", "a1", "a2", "b1", "a3")
     jobs = [
         Job(id=name, service_time=100.0, platform=Platform(name[0]), action=action)
-        for name, action in [
-            ("a-runs", None), ("a1", "compile"), ("a2", None), ("b1", None), ("a3", "compile"),
-        ]
-    ]  # fmt: skip
+        for name, action in zip(names, (None, "compile", None, None, "compile"), strict=True)
+    ]
     seen, _ = both_orders(submitted(*jobs, dedup=True))
     assert seen == [2, 5, 3, 4]
 
@@ -75,10 +74,14 @@ def test_running_jobs_free_their_slots() -> None:
     jobs = [Job(id=f"{time:g}", service_time=time) for time in (100.0, 101.0, 60.0, 80.0)]
     two, one = (Builder(id=f"b{n}", pool="p", index=n, slots=n) for n in (2, 1))
     for event in (
-        BuilderJoined(0.0, one), DrainRequested(0.0, "b1"), BuilderJoined(0.0, two),
-        JobsSubmitted(5.0, (jobs[0],)), JobStarted(10.0, "100", 1, "b2"),
-        JobsSubmitted(30.0, (jobs[1],)), JobsSubmitted(40.0, tuple(jobs[2:])),
-    ):  # fmt: skip
+        BuilderJoined(0.0, one),
+        DrainRequested(0.0, "b1"),
+        BuilderJoined(0.0, two),
+        JobsSubmitted(5.0, (jobs[0],)),
+        JobStarted(10.0, "100", 1, "b2"),
+        JobsSubmitted(30.0, (jobs[1],)),
+        JobsSubmitted(40.0, tuple(jobs[2:])),
+    ):
         scheduler.handle(event)
     lanes = scheduler.dispatcher.matching.lanes
     sweep = QueueSweep(lanes, scheduler.builders.values(), 40.0)

@@ -21,11 +21,11 @@ def builders(count, processor="i386", *, virtualized=True, **more):
 
 def queue(*durations, **more):
     """Return waiting i386 virtual jobs p0, p1, … in falling score, then the job of interest."""
+    need = {"processor": "i386", "virtualized": True} | more
     return tuple(
-        JobView(i, f"p{i}", **({"processor": "i386", "virtualized": True} | more),
-                score=100.0 - i, duration_s=duration)
+        JobView(i, f"p{i}", **need, score=100.0 - i, duration_s=duration)
         for i, duration in enumerate(durations)
-    )  # fmt: skip
+    )
 
 
 def running(number, builder, duration, elapsed, **more):

@@ -106,8 +106,7 @@ def test_a_size_of_zero_has_no_guard() -> None:
 def test_take_over_prefers_the_newest_and_keeps_to_its_kin() -> None:
     """Same app, platform and plan class; nothing when there is a record already."""
     key = records.VersionKey
-    held = {key("a", "x", "", (1,)): host(), key("a", "x", "", (10,)): host(),
-            key("a", "y", "", (99,)): host()}  # fmt: skip
+    held = [key("a", "x", "", (1,)), key("a", "x", "", (10,)), key("a", "y", "", (99,))]
     assert records.predecessor(held, key("a", "x", "", (11,))) == key("a", "x", "", (10,))
     assert records.predecessor(held, key("a", "x", "", (1,))) is None
     assert records.predecessor(held, key("a", "x", "mt", (1,))) is None

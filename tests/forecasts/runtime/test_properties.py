@@ -21,9 +21,10 @@ builders = st.builds(
     pool=st.just("p"),
     index=st.just(0),
     speed=any_float,
-    labels=st.sampled_from([{}, {"availability": "nan"}, {"availability": "0.3"},
-                            {"anonymous": "true"}]),
-)  # fmt: skip
+    labels=st.sampled_from(
+        [{}, {"availability": "nan"}, {"availability": "0.3"}, {"anonymous": "true"}]
+    ),
+)
 jobs = st.builds(
     Job,
     id=st.just("j"),

@@ -24,13 +24,11 @@ def attribute(name: str, instead: str = "") -> KeyExtractor:
     return lambda job: job.attributes.get(name) or job.attributes.get(instead) or NO_KEY
 
 
-_ATTRIBUTES = (
-    "user", "team", "project", "build", "correlated-build", "invocation", "image",
-    # upstream's names
-    "tool_invocation_id", "correlated_invocations_id",
-)  # fmt: skip
+_ATTRIBUTES = ("user", "team", "project", "build", "correlated-build", "invocation", "image")
+_OF_UPSTREAM = ("tool_invocation_id", "correlated_invocations_id")
 
-KEYS: Mapping[str, KeyExtractor] = {name: attribute(name) for name in _ATTRIBUTES} | {
+KEYS: Mapping[str, KeyExtractor] = {
+    **{name: attribute(name) for name in (*_ATTRIBUTES, *_OF_UPSTREAM)},
     "authentication_metadata": attribute("authentication_metadata", "user"),
     "kind": lambda job: job.kind or NO_KEY,
     "matrix": lambda job: job.matrix or NO_KEY,
