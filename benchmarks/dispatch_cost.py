@@ -24,7 +24,7 @@ from farm.core.model import Builder, Job
 from farm.core.policies import POLICIES, PolicyOptions
 from farm.core.queues.fair_share.keys import PathExtractor
 from farm.core.queues.fair_share.queue import FairShareQueue
-from farm.core.rules import HeavyLight, SchedulingRules
+from farm.core.rules import HeavyLightOptions, SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.forecasts.runtime.oracle import Oracle
 
@@ -40,7 +40,7 @@ def rules(balancer: str, invocations: int) -> SchedulingRules:
         said |= {"make_queue": FairShareQueue, "path": PathExtractor(["user", "build"])}
     if balancer == "heavy-light":
         limits = LoadLimits(0.5, 0.25)
-        said["heavy_light"] = HeavyLight(limits=limits, measure=heavy_share)
+        said["heavy_light"] = HeavyLightOptions(limits=limits, measure=heavy_share)
     return SchedulingRules(by_speed=balancer == "fastest", **said)
 
 

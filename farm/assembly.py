@@ -18,7 +18,7 @@ from farm.core.pools.spec import PoolSpec
 from farm.core.queues.fair_share.keys import PathExtractor
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.queues.plain import PlainQueue, PlatformQueue
-from farm.core.rules import Choices, HeavyLight, SchedulingRules
+from farm.core.rules import Choices, HeavyLightOptions, SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.forecasts.runtime.interface import EstimatorOptions, RuntimeEstimator
 from farm.forecasts.runtime.registry import make_estimator
@@ -136,7 +136,7 @@ def _ranking_of(scenario: Scenario, own: Functions) -> Ranking:
     return GuardedRanking(found, name)
 
 
-def _heavy_light_of(scenario: Scenario) -> HeavyLight | None:
+def _heavy_light_of(scenario: Scenario) -> HeavyLightOptions | None:
     words = scenario.scheduling
     if words.balancer != "heavy-light":
         return None
@@ -148,7 +148,7 @@ def _heavy_light_of(scenario: Scenario) -> HeavyLight | None:
             "allowed: heavy-share, or contention for a pool"
         )
     measures = {"heavy-share": heavy_share, "slowdown": slowdown_by(laws), "reported": None}
-    return HeavyLight(
+    return HeavyLightOptions(
         limits=rule.limits,
         measure=measures[rule.load],
         hold_at_most=rule.hold_at_most,

@@ -61,7 +61,7 @@ def teach(estimator: Estimator, ended: EndedAttempt) -> None:
         estimator.learn(ended.job, ended.builder, elapsed, ended.outcome)
 
 
-class HeavyLight(msgspec.Struct, frozen=True, kw_only=True):
+class HeavyLightOptions(msgspec.Struct, frozen=True, kw_only=True):
     """When the heavy-light balancer holds heavy jobs back from a builder."""
 
     limits: LoadLimits
@@ -128,7 +128,7 @@ class SchedulingRules(msgspec.Struct, frozen=True, kw_only=True):
     #: rank of a free builder, smallest first
     ranking: Ranking = RANKINGS["jenkins"]
     #: overloaded builders get light jobs only
-    heavy_light: HeavyLight | None = None
+    heavy_light: HeavyLightOptions | None = None
     #: a job goes to the builder that is expected to finish it first, free now or later
     by_speed: bool = False
     #: makes the queue of one platform (plain, or a fair-share tree)

@@ -19,7 +19,7 @@ from farm.core.commands import Command, EndJob, SetAlarm
 from farm.core.events import AlarmRang, Event, JobsSubmitted
 from farm.core.model import Job
 from farm.core.state.working_state import JobState
-from farm.forecasts.runtime.interface import Progress
+from farm.forecasts.runtime.interface import JobProgress
 from farm.live.operating.answering import Questions
 from farm.live.operating.answers import Answer
 from farm.live.operating.client import FarmClient
@@ -127,9 +127,9 @@ class VirtualFarm:
 
     # --- how ----------------------------------------------------------------------------------
 
-    def _progress(self, state: JobState) -> Progress | None:
+    def _progress(self, state: JobState) -> JobProgress | None:
         done = self._world.fraction_done(state.job.id)
-        return None if done is None else Progress(done, self.at - (state.started_at or 0.0))
+        return None if done is None else JobProgress(done, self.at - (state.started_at or 0.0))
 
     def _take(self, report: Report) -> None:
         if not isinstance(report, Event):

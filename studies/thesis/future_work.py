@@ -11,7 +11,7 @@ import numpy as np
 from farm.core.contention.laws import THESIS_TABLE, ContentionLaw, LinearSlowdown, LoadLimits
 from farm.core.errors import InputError
 from farm.core.pools.spec import PoolSpec
-from farm.core.rules import HeavyLight
+from farm.core.rules import HeavyLightOptions
 from farm.results.figures.lines import Figure
 from farm.results.figures.page import Section, Table
 from farm.scenario.distributions import Distribution
@@ -263,7 +263,7 @@ def _load_index(sets: Sequence[JobSet]) -> Section:
     def reporting(setup: Setup) -> Setup:
         """Return the farm with builders that report their load, and a scheduler that listens."""
         pools = tuple(msgspec.structs.replace(pool, load_limits=limits) for pool in setup.pools)
-        rule = HeavyLight(limits=limits, heavy_first=True)
+        rule = HeavyLightOptions(limits=limits, heavy_first=True)
         return msgspec.structs.replace(setup, pools=pools, heavy_light=rule)
 
     without = play_cases({x: (sets, setup) for x, setup in blind.items()})

@@ -12,7 +12,7 @@ import numpy as np
 from farm.core.contention.laws import ContentionLaw
 from farm.core.policies import POLICIES, KeyFunction, PolicyOptions
 from farm.core.pools.spec import PoolSpec
-from farm.core.rules import HeavyLight, SchedulingRules
+from farm.core.rules import HeavyLightOptions, SchedulingRules
 from farm.sim import job_sets
 from farm.sim.job_sets import Case, ends_of_cases
 from studies.thesis.job_sets import Floats, JobSet
@@ -50,7 +50,7 @@ class Setup(msgspec.Struct, frozen=True):
     #: the balancer is ``fastest``
     by_speed: bool = False
     #: the balancer is ``heavy-light``
-    heavy_light: HeavyLight | None = None
+    heavy_light: HeavyLightOptions | None = None
 
     def rules(self, policy: str) -> SchedulingRules:
         """Return the scheduling rules of a policy of the thesis."""

@@ -58,7 +58,7 @@ STEPS = {
 }  # fmt: skip
 
 
-class Comparison:
+class StepComparison:
     """What happens, held against what the steps expect; AssertionError where it differs."""
 
     def __init__(self) -> None:

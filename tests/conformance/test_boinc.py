@@ -31,10 +31,10 @@ from farm.upstream.boinc.durations import (
     wall_time,
 )
 from farm.upstream.boinc.ladder import (
-    Candidate,
     LadderRules,
     Resource,
     Usage,
+    VersionCandidate,
     anonymous_speed,
     compare,
     estimate_flops,
@@ -145,7 +145,7 @@ def version_selection(given: Given) -> dict[str, Any]:
             max_jobs_per_day=given.get("max_jobs_per_day", 0),
             consecutive_valid=given.get("consecutive_valid", 0),
         )
-    candidate = Candidate(
+    candidate = VersionCandidate(
         usage=_usage(given, "plan"),
         host=host,
         version=_version(given, "avpfc"),

@@ -19,7 +19,7 @@ from farm.core.policies import buildbarn
 from farm.core.queues.fair_share.listing import Filter
 from tests.worlds.fair_share import Yard
 
-from .buildbarn_steps import ALIASES, Comparison, filled, limits_of, number, refuse, turns
+from .buildbarn_steps import ALIASES, StepComparison, filled, limits_of, number, refuse, turns
 from .conftest import IN_TREE, cases_folder
 
 Compatibility = Literal["buildbarn"] | None
@@ -35,7 +35,7 @@ class Workers(Yard):
     """
 
     def __init__(self, scenario: dict[str, Any], compatibility: Compatibility) -> None:
-        self.comparison = Comparison()
+        self.comparison = StepComparison()
         self.timeouts = scenario.get("origin") == "upstream_test"
         self.now = 0.0
         self.leaving: list[tuple[float, str]] = []

@@ -9,7 +9,7 @@ from farm.core.dispatching.heavy_light import heavy_share
 from farm.core.pools.observer import PoolObserver
 from farm.core.pools.spec import PoolSpec
 from farm.core.queues.fair_share.queue import FairShareQueue
-from farm.core.rules import HeavyLight
+from farm.core.rules import HeavyLightOptions
 from farm.core.state.snapshot import condition_of
 from tests.worlds.virtual import FAIR
 
@@ -18,7 +18,7 @@ DISPATCHERS = {
     "fair share": FAIR | {"make_queue": lambda: FairShareQueue((5.0,))},
     "fastest": {"by_speed": True},
     "heavy-light": {
-        "heavy_light": HeavyLight(
+        "heavy_light": HeavyLightOptions(
             limits=LoadLimits(0.9, 0.5), measure=heavy_share, hold_at_most=60.0
         )
     },

@@ -27,7 +27,7 @@ from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import FarmSnapshot, snapshot_of
 from farm.core.state.working_state import JobState
 from farm.forecasts.dispatch.at_submission import Forecast, Steps, executing
-from farm.forecasts.dispatch.calibration import Calibration
+from farm.forecasts.dispatch.calibration import ForecastCalibration
 from farm.forecasts.dispatch.formula_at_submission import FormulaForecaster
 from farm.forecasts.dispatch.recent_arrivals import MOST_JOBS, ArrivalMemory, RecentArrivals
 from farm.forecasts.runtime.quantiles import RuntimeDistribution, sort_of
@@ -357,7 +357,7 @@ class AffordableRollouts:
         self._service = service
         self._formula = formula
         self._found: dict[str, Forecast] = {}
-        self.calibration = Calibration()
+        self.calibration = ForecastCalibration()
 
     def take(self, event: Event, scheduler: Scheduler) -> None:
         """Learn what arrives, and how right the rollouts were."""

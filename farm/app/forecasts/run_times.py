@@ -35,7 +35,7 @@ from farm.emulation.builder import EmulatedBuilder
 from farm.emulation.client import available, is_anonymous, own_estimate
 from farm.forecasts.runtime.boinc import Boinc
 from farm.forecasts.runtime.boinc_history import previous_version
-from farm.forecasts.runtime.interface import Progress, RuntimeEstimator
+from farm.forecasts.runtime.interface import JobProgress, RuntimeEstimator
 from farm.forecasts.runtime.launchpad import Launchpad
 from farm.forecasts.runtime.oracle import Oracle
 from farm.forecasts.runtime.training import Learner
@@ -118,7 +118,7 @@ class RecordedFarm:
         if start is not None and (played := self._played.get(start.builder)) is not None:
             played.cancel(CancelJob(job, attempt, start.builder))
 
-    def progress(self, job: str, at: float) -> Progress | None:
+    def progress(self, job: str, at: float) -> JobProgress | None:
         """Return the progress of a running job at an instant after the last entry's."""
         start, since = self.running[job]
         played = self._played[start.builder]
@@ -127,7 +127,7 @@ class RecordedFarm:
             return None
         self._instant.now = max(at, self._instant.now)
         done = played.fraction_done(job)
-        return None if done is None else Progress(done, self._instant.now - since)
+        return None if done is None else JobProgress(done, self._instant.now - since)
 
 
 class RunTime(msgspec.Struct, frozen=True):
@@ -165,7 +165,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 
     builder: str
     elapsed: float
-    progress: Progress | None = None
+    progress: JobProgress | None = None
     sent_size: float | None = None
 
 

@@ -21,7 +21,7 @@ from farm.core.driver import World
 from farm.core.errors import InputError, file_access
 from farm.core.scheduler import Scheduler
 from farm.forecasts.dispatch.at_submission import AddEvent, EstimatingWorld, Forecaster
-from farm.forecasts.dispatch.calibration import Calibration
+from farm.forecasts.dispatch.calibration import ForecastCalibration
 from farm.forecasts.dispatch.formula_at_submission import FormulaForecaster
 from farm.forecasts.dispatch.launchpad_formula import RULES
 from farm.forecasts.runtime.interface import RuntimeEstimator
@@ -67,7 +67,7 @@ class Estimating:
         #: of a live farm, whose scheduler must not wait for rollouts
         self.services: list[RolloutService] = []
         #: of theirs, by the source of run times
-        self.calibrations: dict[str, Calibration] = {}
+        self.calibrations: dict[str, ForecastCalibration] = {}
         self._scenario, self._functions = scenario, own.functions
         # rollouts size provisioned pools too
         alone = "rollout" in rules and not apart

@@ -18,7 +18,7 @@ from farm.core.contention.laws import ContentionLaw
 from farm.core.dispatching.holding import HoldRule
 from farm.core.dispatching.matching import Lane, Matching
 from farm.core.model import Job
-from farm.core.rules import HeavyLight, SchedulingRules
+from farm.core.rules import HeavyLightOptions, SchedulingRules
 from farm.core.state.working_state import BuilderState, JobState, JobStatus, Slot
 
 
@@ -53,7 +53,7 @@ class HeavyLightRule(HoldRule):
     Heavy jobs are held back since one of their platform was last dispatched, or the first arrived.
     """
 
-    def __init__(self, rules: SchedulingRules, rule: HeavyLight, alarms: Alarms) -> None:
+    def __init__(self, rules: SchedulingRules, rule: HeavyLightOptions, alarms: Alarms) -> None:
         matching = Matching(
             rules.ranking, rules.make_queue, by_weight=True, heavy_first=rule.heavy_first
         )

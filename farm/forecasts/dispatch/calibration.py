@@ -118,7 +118,7 @@ class PlatformMemory(msgspec.Struct):
         return _quantiles(known, bounds, np.array(LEVELS) + self.shifts)
 
 
-class Calibration:
+class ForecastCalibration:
     """What has become of one estimator's forecasts, and the quantiles of the next ones."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ from farm.core.events import Event
 from farm.core.scheduler import Scheduler
 from farm.core.state.working_state import JobState
 from farm.forecasts.dispatch.at_submission import Forecast, Steps, executing
-from farm.forecasts.dispatch.in_steps import QueueSweep, RunTimes
+from farm.forecasts.dispatch.in_steps import QueueSweep, SweepRunTimes
 from farm.forecasts.runtime.interface import RuntimeEstimator
 from farm.upstream.launchpad import Rules
 
@@ -67,12 +67,12 @@ class FormulaForecaster:
             yield False
         self._sweep = sweep
 
-    def _run_times_of(self, scheduler: Scheduler) -> RunTimes:
+    def _run_times_of(self, scheduler: Scheduler) -> SweepRunTimes:
         other = self._estimator
         if other is None:
-            return RunTimes(held=scheduler.estimator.estimate)
+            return SweepRunTimes(held=scheduler.estimator.estimate)
         estimate = other.estimate
-        return RunTimes(waiting=lambda state: estimate(state.job), held=estimate)
+        return SweepRunTimes(waiting=lambda state: estimate(state.job), held=estimate)
 
     def forecast(self, _: Scheduler, jobs: Sequence[JobState], at: float) -> list[Forecast]:
         """Return an estimate for each of these waiting jobs, in order; ``prepare`` comes first."""

@@ -32,7 +32,7 @@ def _ordered_by(state: JobState) -> float:
     return state.execution[0]
 
 
-class RunTimes(msgspec.Struct, frozen=True):
+class SweepRunTimes(msgspec.Struct, frozen=True):
     """The run times used in a sweep, seconds; a learning estimator is called during the sweep."""
 
     #: of a waiting job
@@ -61,7 +61,7 @@ class QueueSweep:
         builders: Iterable[BuilderState],
         at: float,
         rules: Rules = FARM,
-        run_times: RunTimes | None = None,
+        run_times: SweepRunTimes | None = None,
         *,
         look: Callable[[JobState], None] | None = None,
         since: float = 0,
@@ -71,7 +71,7 @@ class QueueSweep:
         #: the greatest serial of the jobs processed
         self.newest = since
         self._rules = rules
-        self._run_times = run_times or RunTimes()
+        self._run_times = run_times or SweepRunTimes()
         self._look = look
         #: places in dispatch order, by serial, of the processed jobs that are needed
         self.places: dict[int, int] = {}

@@ -50,7 +50,7 @@ class WaitingColumns(msgspec.Struct, frozen=True, eq=False):
         )
 
 
-class Group(msgspec.Struct, frozen=True, eq=False):
+class PlatformGroup(msgspec.Struct, frozen=True, eq=False):
     """The waiting jobs of one platform: their places, and what the first of them add up to."""
 
     platform: Platform
@@ -74,7 +74,7 @@ class QueueEstimates:
         #: platform code -> group
         self._group_of = np.array([names.index(p.normalised()) for p in written], dtype=np.int32)
         self._groups = self._in_order_of_appearance(names, written)
-        self._rivals_of: dict[tuple[str | None, bool], list[Group]] = {}
+        self._rivals_of: dict[tuple[str | None, bool], list[PlatformGroup]] = {}
 
     def __len__(self) -> int:
         return len(self.columns.codes)
@@ -122,7 +122,7 @@ class QueueEstimates:
         """Return the platform of the job at this place, as written."""
         return self.columns.platforms[int(self.columns.codes[place])]
 
-    def rivals(self, platform: Platform) -> list[Group]:
+    def rivals(self, platform: Platform) -> list[PlatformGroup]:
         """Return the groups that compete with jobs of this platform, the first one ahead first."""
         key = (platform.processor, platform.needs_virtual)
         if key not in self._rivals_of:
@@ -135,7 +135,7 @@ class QueueEstimates:
 
     def _in_order_of_appearance(
         self, names: list[Platform], written: list[Platform]
-    ) -> list[Group]:
+    ) -> list[PlatformGroup]:
         """Make the groups, in the order in which a job's quotients are added."""
         codes = self.columns.codes
         membership = self._group_of[codes] if len(codes) else codes
@@ -150,7 +150,9 @@ class QueueEstimates:
         ]
         return sorted(groups, key=lambda group: int(group.positions[0]))
 
-    def _make_group(self, name: Platform, positions: Counts, written: list[Platform]) -> Group:
+    def _make_group(
+        self, name: Platform, positions: Counts, written: list[Platform]
+    ) -> PlatformGroup:
         durations, codes = self.columns.durations[positions], self.columns.codes[positions]
         sums = self._running_sums(durations, codes, written)
         pool = self.builder_pools.group_pool(name)
@@ -158,7 +160,7 @@ class QueueEstimates:
         if pool:
             quotients[1:] = sums / np.minimum(np.arange(1, len(positions) + 1), pool)
         whole = np.trunc(quotients) if self.rules.whole_seconds else quotients
-        return Group(name, positions, sums, whole)
+        return PlatformGroup(name, positions, sums, whole)
 
     def _running_sums(
         self, durations: Floats, codes: NDArray[np.int32], written: list[Platform]

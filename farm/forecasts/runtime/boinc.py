@@ -31,8 +31,8 @@ from farm.forecasts.runtime.boinc_history import HOSTS_KEPT, History
 from farm.forecasts.runtime.interface import (
     Basis,
     EstimatorOptions,
+    JobProgress,
     JsonValues,
-    Progress,
     RuntimeEstimator,
     check_owner,
     converted,
@@ -46,10 +46,10 @@ from farm.upstream.boinc.claims import Result
 from farm.upstream.boinc.durations import corrected_factor, running_total, wall_time
 from farm.upstream.boinc.ladder import (
     AnonymousSpeed,
-    Candidate,
     LadderRules,
     Speed,
     Usage,
+    VersionCandidate,
     anonymous_speed,
     choose,
     speed_2010,
@@ -131,7 +131,7 @@ class Boinc(RuntimeEstimator):
             return Speed(own.flops, "host_app_version" if learned else "none")
         peak = 1.0 if builder is None else self.peak(builder)
         record = None if builder is None else self.history.host_record(self.host(builder), job.kind)
-        candidate = Candidate(
+        candidate = VersionCandidate(
             usage=Usage(peak_flops=peak, projected_flops=plan * peak),
             host=record,
             version=self.history.version(job.kind),
@@ -182,7 +182,7 @@ class Boinc(RuntimeEstimator):
             self.history.size_rate = min(max(units / bounded(work), 1e-300), 1e300)
 
     def remaining(
-        self, job: Job, builder: Builder, elapsed: float, progress: Progress | None = None
+        self, job: Job, builder: Builder, elapsed: float, progress: JobProgress | None = None
     ) -> float:
         """Return the expected remaining time of a running job as BOINC's client does.
 
@@ -192,7 +192,7 @@ class Boinc(RuntimeEstimator):
         if not is_time(elapsed):
             elapsed = 0.0
         if progress is None or not 0 <= progress.done <= 1:
-            progress = Progress(0.0, elapsed)
+            progress = JobProgress(0.0, elapsed)
         static = self.estimate(job, builder)
         rest = running_total(elapsed, static, progress.done, progress.elapsed) - elapsed
         return max(rest, 0.0) if rest < math.inf else self.options.overdue_time

@@ -104,7 +104,7 @@ def declared_basis(job: Job) -> Basis:
     return Basis("declared time" if is_time(job.declared_time) else "default: nothing is known")
 
 
-class Progress(msgspec.Struct, frozen=True):
+class JobProgress(msgspec.Struct, frozen=True):
     """What a running job reported: the part done (0 to 1), and how long it had run then (s)."""
 
     done: float
@@ -112,7 +112,7 @@ class Progress(msgspec.Struct, frozen=True):
 
 
 def remaining_after(
-    total: float, elapsed: float, progress: Progress | None, overdue: float
+    total: float, elapsed: float, progress: JobProgress | None, overdue: float
 ) -> float:
     """Return the remaining time of a running job, by its reported progress or by the estimate.
 
@@ -158,7 +158,7 @@ class RuntimeEstimator:
         """Do nothing."""
 
     def remaining(
-        self, job: Job, builder: Builder, elapsed: float, progress: Progress | None = None
+        self, job: Job, builder: Builder, elapsed: float, progress: JobProgress | None = None
     ) -> float:
         """Return the expected remaining time of a running job in seconds, even if it is overdue.
 

@@ -22,8 +22,8 @@ from farm.core.model import Builder, Job, Outcome
 from farm.core.rules import EndedAttempt
 from farm.forecasts.runtime.interface import (
     Basis,
+    JobProgress,
     JsonValues,
-    Progress,
     RuntimeEstimator,
     check_owner,
     converted,
@@ -241,7 +241,7 @@ def sort_of(job: Job) -> str:
     return f"{job.kind}\x1fheavy" if job.heavy else job.kind
 
 
-class Spread(NamedTuple):
+class RunTimeSpread(NamedTuple):
     """A time at speed 1 (s) and the observed factors around it, by the end of their attempts."""
 
     time: float
@@ -333,7 +333,7 @@ class RuntimeDistribution(RuntimeEstimator):
         return self.estimator.size_sent(job, builder)
 
     def remaining(
-        self, job: Job, builder: Builder, elapsed: float, progress: Progress | None = None
+        self, job: Job, builder: Builder, elapsed: float, progress: JobProgress | None = None
     ) -> float:
         """Return the wrapped estimate of a running job's remaining time in seconds."""
         return self.estimator.remaining(job, builder, elapsed, progress)
@@ -344,7 +344,7 @@ class RuntimeDistribution(RuntimeEstimator):
         builder: Builder | None = None,
         lines: Mapping[int, Line] | None = None,
         young: YoungKinds | None = None,
-    ) -> Spread | None:
+    ) -> RunTimeSpread | None:
         """Return what a job's run time is drawn from; None: the estimate is certain.
 
         ``builder``: the estimate for this one counts, without one that of a waiting job.
@@ -368,10 +368,12 @@ class RuntimeDistribution(RuntimeEstimator):
         line = (lines and lines.get(id(history))) or history.line(of_runs=of_runs)
         time = line.time_of(estimate)
         common = line.common(estimate)
-        found = Spread(time, line.factors, history, name, estimate, of_runs, common)
+        found = RunTimeSpread(time, line.factors, history, name, estimate, of_runs, common)
         return found if is_time(time) else None
 
-    def _of_young(self, name: str, estimate: float, learned: YoungKinds | None) -> Spread | None:
+    def _of_young(
+        self, name: str, estimate: float, learned: YoungKinds | None
+    ) -> RunTimeSpread | None:
         """Return what a young kind's run time is drawn from; None: too little is known of all."""
         if self._young is None:
             self._young = YoungKinds(
@@ -380,10 +382,10 @@ class RuntimeDistribution(RuntimeEstimator):
         if (kinds := self._young).repeated < ENOUGH:
             return None
         if kinds.is_certain:
-            return Spread(estimate, np.ones(1), kinds, "", estimate, of_runs=True)
+            return RunTimeSpread(estimate, np.ones(1), kinds, "", estimate, of_runs=True)
         learned = learned or kinds
         time, common = learned.time_of(name)
-        return Spread(time, learned.factors, kinds, "", estimate, True, common)
+        return RunTimeSpread(time, learned.factors, kinds, "", estimate, True, common)
 
     def known_of(self, kind: str) -> int:
         """Return how many run times of a kind are remembered."""

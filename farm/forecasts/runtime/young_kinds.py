@@ -28,7 +28,7 @@ FEW = 20
 ENOUGH = 5
 
 
-class Runs(Protocol):
+class KindRuns(Protocol):
     """The runs of a kind that ended, in order: seconds at speed 1, and instants."""
 
     work: list[float]
@@ -45,7 +45,7 @@ class YoungKinds:
     """
 
     def __init__(
-        self, kinds: Mapping[str, Runs], going: Mapping[str, Sequence[float]] | None = None
+        self, kinds: Mapping[str, KindRuns], going: Mapping[str, Sequence[float]] | None = None
     ) -> None:
         self._kinds = kinds
         works = [kept.work[-FEW:] for kept in kinds.values()]

@@ -15,11 +15,11 @@ from farm.core.state.working_state import JobState
 from farm.forecasts.dispatch.at_submission import Forecast
 from farm.forecasts.dispatch.in_steps import QueueSweep
 from farm.forecasts.dispatch.recent_errors import Lately
-from farm.forecasts.runtime.interface import Progress, RuntimeEstimator
+from farm.forecasts.runtime.interface import JobProgress, RuntimeEstimator
 from farm.live.operating.answers import RULES, Answer, Source, Waiting, why_they_differ
 from farm.live.wire.messages import Ask
 
-ProgressOf = Callable[[JobState], Progress | None]
+ProgressOf = Callable[[JobState], JobProgress | None]
 
 #: real seconds for which rollouts are waited for: a submitter waits for the answer
 PATIENCE = 2.0

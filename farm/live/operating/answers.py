@@ -15,7 +15,7 @@ from farm.core.rules import Choices
 from farm.core.state.snapshot import FarmSnapshot
 from farm.forecasts.dispatch.recent_arrivals import RecentArrivals
 from farm.forecasts.dispatch.recent_errors import Lately
-from farm.forecasts.runtime.interface import Progress
+from farm.forecasts.runtime.interface import JobProgress
 from farm.live.wire.pool_report import LostBuilder
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class FarmImage(msgspec.Struct, frozen=True, kw_only=True):
     #: the dump of the runtime estimator; None: a user's own estimator
     statistics: dict[str, Any] | None = None
     #: by job: the progress that its builder reported last
-    progress: dict[str, Progress] = {}
+    progress: dict[str, JobProgress] = {}
     #: recently lost builders, newest last
     lost: tuple[LostBuilder, ...] = ()
     #: what was submitted lately; None: too little to tell a rate, or nothing more is to come

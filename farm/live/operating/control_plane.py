@@ -18,7 +18,7 @@ from farm.core.events import Event, PoolSize
 from farm.core.pools.observer import PoolObserver
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import count_builders, snapshot_of, trees_of
-from farm.forecasts.dispatch.calibration import Calibration
+from farm.forecasts.dispatch.calibration import ForecastCalibration
 from farm.forecasts.dispatch.recent_arrivals import MOST_JOBS, ArrivalMemory
 from farm.forecasts.dispatch.recent_errors import RecentErrors
 from farm.live.operating.answering import Questions, Rollouts
@@ -70,7 +70,7 @@ class ControlPlane:
         long_lived: bool = False,
         keep_ended: int = 100_000,
         rollouts: Rollouts | None = None,
-        calibrations: Mapping[str, Calibration] | None = None,
+        calibrations: Mapping[str, ForecastCalibration] | None = None,
         learned: SchedulerMemory | None = None,
     ) -> None:
         self._farm, self._scheduler, self._scenario = farm, scheduler, scenario

@@ -15,7 +15,7 @@ from farm.core.commands import Command, EndJob, RequestBuilder, SetAlarm
 from farm.core.events import AlarmRang, BuilderLost, JobsSubmitted
 from farm.core.pools.spec import PoolSpec
 from farm.core.state.working_state import JobState
-from farm.forecasts.runtime.interface import Progress
+from farm.forecasts.runtime.interface import JobProgress
 from farm.live.protocol.failure_detection import FailureDetector, Patience
 from farm.live.protocol.hosts import Hosts
 from farm.live.protocol.out import Out
@@ -131,19 +131,21 @@ class Protocol:
         wanted, outside = tuple(builders.wanted.values()), tuple(builders.outside.values())
         return ForSuccessor(lives, wanted, outside, self.submissions.accepted)
 
-    def progress(self, jobs: Mapping[str, JobState]) -> dict[str, Progress]:
+    def progress(self, jobs: Mapping[str, JobState]) -> dict[str, JobProgress]:
         """Return what running attempts reported last, by job."""
         states = map(jobs.get, self.roster.jobs())
         found = ((state.job.id, self.progress_of(state)) for state in states if state)
         return {job: progress for job, progress in found if progress is not None}
 
-    def progress_of(self, state: JobState) -> Progress | None:
+    def progress_of(self, state: JobState) -> JobProgress | None:
         """Return the progress of a running attempt that its builder reported last, if any."""
         if state.slot is None or state.started_at is None:
             return None
         token = state.job.id, state.attempts
         found = self.roster.progress_of(token, state.slot.builder.builder.id)
-        return None if found is None else Progress(found[0], max(0.0, found[1] - state.started_at))
+        return (
+            None if found is None else JobProgress(found[0], max(0.0, found[1] - state.started_at))
+        )
 
     @property
     def booting(self) -> list[wire.Play]:

@@ -18,7 +18,7 @@ from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import snapshot_of
 from farm.core.state.working_state import JobState
 from farm.forecasts.dispatch.at_submission import Forecast, Steps
-from farm.forecasts.dispatch.calibration import LEVELS, Calibration
+from farm.forecasts.dispatch.calibration import LEVELS, ForecastCalibration
 from farm.forecasts.dispatch.recent_arrivals import ArrivalMemory
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.sim.rollouts.rollout import Fork, rollouts
@@ -58,7 +58,7 @@ class RolloutForecaster:
         self._count = count
         self._truthful = truthful
         self._learns = learns
-        self._memory, self._calibration = ArrivalMemory(), Calibration()
+        self._memory, self._calibration = ArrivalMemory(), ForecastCalibration()
 
     def take(self, event: Event, scheduler: Scheduler) -> None:
         """Learn from the farm's next event what arrives, and which estimates were right."""

@@ -21,7 +21,7 @@ from farm.forecasts.runtime.interface import speed_of
 from farm.forecasts.runtime.quantiles import (
     Line,
     RuntimeDistribution,
-    Spread,
+    RunTimeSpread,
     sort_of,
 )
 from farm.forecasts.runtime.survival import TAIL, Running, Survival
@@ -125,7 +125,7 @@ class RunTimes:
 
     def _learn_of_running(self) -> None:
         """Find each history's line and the distribution of its factors, with what runs."""
-        groups: dict[int, tuple[Spread, list[tuple[float, float, float]], list[str]]] = {}
+        groups: dict[int, tuple[RunTimeSpread, list[tuple[float, float, float]], list[str]]] = {}
         for one in self._running:
             found = self.learned.spread(one.job, one.builder)
             if found is not None and found.time > 0 and not found.history.is_certain:
@@ -143,11 +143,11 @@ class RunTimes:
                 line = found.history.line_with(running, of_runs=found.of_runs)
                 self._lines[key], self._survivals[key] = line, found.history.survival(line, running)
 
-    def spread(self, job: Job, builder: Builder | None = None) -> Spread | None:
+    def spread(self, job: Job, builder: Builder | None = None) -> RunTimeSpread | None:
         """Return what a job's run time is drawn from, by what runs as well; None: it is certain."""
         return self.learned.spread(job, builder, self._lines, self._young)
 
-    def _survival_of(self, spread: Spread) -> Survival:
+    def _survival_of(self, spread: RunTimeSpread) -> Survival:
         """Return the distribution of a history's factors, with its running attempts."""
         if (found := self._survivals.get(id(spread.history))) is None:
             nothing, history = Running(self._at, *np.zeros((3, 0))), spread.history
@@ -158,7 +158,7 @@ class RunTimes:
             self._survivals[id(history)] = found
         return found
 
-    def factors_of(self, kind: str, spread: Spread) -> Floats:
+    def factors_of(self, kind: str, spread: RunTimeSpread) -> Floats:
         """Return the factors of a kind that each rollout (row) draws from, in order of size."""
         ended = spread.factors
         size = max(len(ended) // 4, min(LEAST_STRETCH, (len(ended) + 1) // 2))

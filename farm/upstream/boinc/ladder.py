@@ -96,7 +96,7 @@ def speed_2010(
     return Speed(peak * (pfc_scale or 1.0), "app_version" if pfc_scale else "none")
 
 
-class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+class VersionCandidate(msgspec.Struct, frozen=True, kw_only=True):
     """A version that could serve a request."""
 
     usage: Usage
@@ -108,7 +108,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     uniform_draw: float = 0.0
 
 
-class Comparison(msgspec.Struct, frozen=True):
+class VersionFigures(msgspec.Struct, frozen=True):
     """A version's figures in the selection."""
 
     #: the ladder's speed
@@ -125,11 +125,11 @@ class Comparison(msgspec.Struct, frozen=True):
 
 
 def compare(
-    candidate: Candidate,
+    candidate: VersionCandidate,
     benchmark: float,
     rules: LadderRules = DEFAULT_RULES,
     random_factor: float = 0.0,
-) -> Comparison:
+) -> VersionFigures:
     """Return how a version compares; ``random_factor`` 0 means no randomness (BOINC uses 1)."""
     plan, host = candidate.usage.projected_flops, candidate.host
     first = estimate_flops(candidate.usage, benchmark, host, candidate.version, rules)
@@ -142,12 +142,12 @@ def compare(
         if never_worked and candidate.uniform_draw > 0.01:
             flops *= 0.01
     factor = max(0.1, 1.0 + random_factor * candidate.normal_draw / n)
-    return Comparison(first, flops, factor)
+    return VersionFigures(first, flops, factor)
 
 
 def speed_when_chosen(
-    candidate: Candidate,
-    compared: Comparison,
+    candidate: VersionCandidate,
+    compared: VersionFigures,
     benchmark: float,
     rules: LadderRules = DEFAULT_RULES,
 ) -> Speed:
@@ -157,13 +157,13 @@ def speed_when_chosen(
 
 
 def choose(
-    candidates: Sequence[Candidate],
+    candidates: Sequence[VersionCandidate],
     benchmark: float,
     rules: LadderRules = DEFAULT_RULES,
     random_factor: float = 0.0,
 ) -> tuple[int, Speed] | None:
     """Return position and speed of the version with the largest rank, the first on a tie."""
-    best: tuple[int, Comparison] | None = None
+    best: tuple[int, VersionFigures] | None = None
     for position, candidate in enumerate(candidates):
         compared = compare(candidate, benchmark, rules, random_factor)
         if compared.rank > (best[1].rank if best else 0.0):

@@ -14,7 +14,7 @@ from farm.core.events import Event, LoadReported
 from farm.core.model import Job
 from farm.core.pools.spec import PoolSpec
 from farm.core.queues.fair_share.queue import FairShareQueue
-from farm.core.rules import HeavyLight
+from farm.core.rules import HeavyLightOptions
 from tests.worlds.virtual import FAIR, Ledger, Story
 
 HALF = LoadLimits(0.5, 0.25)
@@ -23,8 +23,10 @@ HALF = LoadLimits(0.5, 0.25)
 class Loaded(Ledger):
     """Builders of these slots in one pool; what is started is seen, as job@builder."""
 
-    def __init__(self, *slots: int, rule: HeavyLight | None = None, **rules: Any) -> None:
-        super().__init__(heavy_light=rule or HeavyLight(limits=HALF, measure=heavy_share), **rules)
+    def __init__(self, *slots: int, rule: HeavyLightOptions | None = None, **rules: Any) -> None:
+        super().__init__(
+            heavy_light=rule or HeavyLightOptions(limits=HALF, measure=heavy_share), **rules
+        )
         for number, count in enumerate(slots):
             self.join(f"b{number}", index=number, slots=count, processors=())
 
@@ -40,9 +42,9 @@ class Loaded(Ledger):
         return self.tell(LoadReported(self.at, builder, 2.0 if overloaded else 1.0, overloaded))
 
 
-def reported(**more: Any) -> HeavyLight:
+def reported(**more: Any) -> HeavyLightOptions:
     """Return the rule by which builders report their load."""
-    return HeavyLight(limits=LoadLimits(1.4, 1.0), measure=None, **more)
+    return HeavyLightOptions(limits=LoadLimits(1.4, 1.0), measure=None, **more)
 
 
 def test_near_overload_a_builder_gets_light_jobs_only():
@@ -59,7 +61,7 @@ def test_a_builder_with_room_may_prefer_heavy_jobs():
 
     Without it the policy decides; levels stand above both.
     """
-    rule = HeavyLight(limits=LoadLimits(1.0, 0.5), measure=heavy_share, heavy_first=True)
+    rule = HeavyLightOptions(limits=LoadLimits(1.0, 0.5), measure=heavy_share, heavy_first=True)
     for first, then in ((None, "l2"), (rule, "h1")):
         farm = Loaded(1, rule=first)
         farm.submit("l1")
@@ -74,7 +76,7 @@ def test_a_builder_with_room_may_prefer_heavy_jobs():
 
 def test_between_the_thresholds_a_builder_keeps_its_state():
     """One heavy job less is not room yet; then all that fit are dispatched at once."""
-    farm = Loaded(4, rule=HeavyLight(limits=LoadLimits(0.5, 0.0), measure=heavy_share))
+    farm = Loaded(4, rule=HeavyLightOptions(limits=LoadLimits(0.5, 0.0), measure=heavy_share))
     farm.submit("h1 h2 h3 h4")
     assert farm.finish("h1") == []
     assert farm.finish("h2") == ["h3@b0", "h4@b0"]
@@ -143,7 +145,7 @@ def test_held_for_long_enough_a_heavy_job_goes_to_an_overloaded_builder():
 def test_load_by_the_contention_law():
     """Threads count, light ones too, by the law of the builder's pool."""
     law = ContentionLaw(ThreadSlowdown(4, 4))
-    rule = HeavyLight(limits=LoadLimits(1.5, 1.0), measure=slowdown_by({"p": law}))
+    rule = HeavyLightOptions(limits=LoadLimits(1.5, 1.0), measure=slowdown_by({"p": law}))
     farm = Loaded(8, rule=rule)
     farm.submit("l1 l2", threads=1)
     assert farm.submit("h1 h2") == ["h1@b0"]  # 6 threads on 4 cores
@@ -175,7 +177,7 @@ def test_a_restored_scheduler_knows_the_overloaded_builders():
 
 def test_a_restored_scheduler_admits_a_heavy_job_at_the_same_instant():
     """Alarms do not outlive a scheduler: the next one sets them again, as they were."""
-    farm = Loaded(4, rule=HeavyLight(limits=HALF, measure=heavy_share, hold_at_most=100.0))
+    farm = Loaded(4, rule=HeavyLightOptions(limits=HALF, measure=heavy_share, hold_at_most=100.0))
     farm.submit("h1 h2 h3")
     (rings_at,) = farm.alarms
     farm.restart()
@@ -184,7 +186,7 @@ def test_a_restored_scheduler_admits_a_heavy_job_at_the_same_instant():
     assert farm.alarms == [rings_at] * 2
     farm.restart()
     assert farm.ring(rings_at) == ["h3@b0"]
-    farm = Loaded(4, rule=HeavyLight(limits=HALF, measure=heavy_share, hold_at_most=100.0))
+    farm = Loaded(4, rule=HeavyLightOptions(limits=HALF, measure=heavy_share, hold_at_most=100.0))
     farm.submit("h1 h2 h3")
     farm.restart()
     farm.at = rings_at + 100.0
@@ -206,7 +208,7 @@ jobs_of = st.lists(
 )
 
 
-def rule_of(measure: str) -> HeavyLight:
+def rule_of(measure: str) -> HeavyLightOptions:
     """Return the rule with each measure's usual limits."""
     measures = {
         "heavy-share": heavy_share,
@@ -214,7 +216,7 @@ def rule_of(measure: str) -> HeavyLight:
         "reported": None,
     }
     limits = HALF if measure == "heavy-share" else LoadLimits(1.4, 1.0)
-    return HeavyLight(limits=limits, measure=measures[measure], hold_at_most=100.0)
+    return HeavyLightOptions(limits=limits, measure=measures[measure], hold_at_most=100.0)
 
 
 @settings(max_examples=60, deadline=None)
@@ -264,7 +266,7 @@ def test_every_job_ends_and_light_jobs_never_wait_beside_room(
 def test_heavy_light_spares_the_light_jobs_a_slowdown():
     """Its purpose: a burst of heavy jobs does not take the farm away from the light ones."""
 
-    def mean_response(heavy_light: HeavyLight | None) -> float:
+    def mean_response(heavy_light: HeavyLightOptions | None) -> float:
         pool = PoolSpec(name="p", slots=4, builders=2, law=ContentionLaw(THESIS_TABLE))
         jobs = [
             Job(id=f"j{n}", service_time=40.0 if n < 20 else 4.0, heavy=n < 20, arrived_at=n * 2.0)
@@ -273,5 +275,5 @@ def test_heavy_light_spares_the_light_jobs_a_slowdown():
         ends = Story().play([pool], jobs, heavy_light=heavy_light).ends().values()
         return fmean(end.finished_at - end.submitted_at for end in ends if not end.job.heavy)
 
-    rule = HeavyLight(limits=HALF, measure=heavy_share)
+    rule = HeavyLightOptions(limits=HALF, measure=heavy_share)
     assert mean_response(rule) < 0.5 * mean_response(None)

@@ -15,7 +15,7 @@ from farm.core.queues.plain import LookAheadQueue
 from farm.core.state.snapshot import snapshot_of
 from farm.forecasts.dispatch import in_steps
 from farm.forecasts.dispatch.at_submission import executing
-from farm.forecasts.dispatch.in_steps import QueueSweep, RunTimes
+from farm.forecasts.dispatch.in_steps import QueueSweep, SweepRunTimes
 from farm.forecasts.dispatch.launchpad_formula import RULES, estimate_queue
 from farm.forecasts.dispatch.view import view_of
 from tests.fixtures.estimates import whole_table
@@ -72,7 +72,7 @@ def test_a_sweep_in_steps_is_about_the_moment_at_which_it_began(
     player.play([*before, *(("submit", seed) for seed in range(10))])
     scheduler, at = player.farm.scheduler, player.farm.at
     lanes, builders = player.farm.lanes, scheduler.builders.values()
-    own = RunTimes(held=scheduler.estimator.estimate)
+    own = SweepRunTimes(held=scheduler.estimator.estimate)
     sweep = QueueSweep(lanes, builders, at, RULES[name], own)
     jobs, expected = estimate_queue(view_of(snapshot_of(scheduler, at)), RULES[name])
     with pytest.MonkeyPatch.context() as patch:

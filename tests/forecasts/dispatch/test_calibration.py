@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from farm.forecasts.dispatch.calibration import LEAST, LEVELS, Calibration
+from farm.forecasts.dispatch.calibration import LEAST, LEVELS, ForecastCalibration
 
 NARROW = [100.0 + 10 * level for level in range(-4, 5)]
 """Quantiles around 100 s whose middle four fifths are 80 s apart."""
@@ -23,7 +23,7 @@ def tell(calibration, job, at, platform="x"):
 
 def story(errors, *, apart=130.0):
     """Tell jobs one after the other; return how each was off and what had been told for it."""
-    calibration, told = Calibration(), []
+    calibration, told = ForecastCalibration(), []
     for number, error in enumerate(errors):
         at = number * apart
         told.append((error, tell(calibration, str(number), at)))
@@ -62,7 +62,7 @@ def test_there_is_no_interval_before_enough_is_known() -> None:
     """Not before the twentieth error; and none of jobs that waited together, however many."""
     found = story([5.0] * (LEAST + 1))
     assert [bool(told) for _, told in found] == [False] * LEAST + [True]
-    together = Calibration()
+    together = ForecastCalibration()
     for number in range(200):
         assert tell(together, str(number), number * 0.1) == ()
     for number in range(200):
@@ -77,9 +77,9 @@ def test_a_wait_far_beyond_all_known_ones_has_no_interval() -> None:
         assert bool(told) == tells
 
 
-def known(count: int = 50) -> Calibration:
+def known(count: int = 50) -> ForecastCalibration:
     """Return what has seen as many errors on a platform, all between 0 and 6 s."""
-    calibration = Calibration()
+    calibration = ForecastCalibration()
     for number in range(count):
         tell(calibration, str(number), number * 130.0)
         calibration.dispatched(str(number), number * 130.0 + 100 + number % 7)
@@ -137,7 +137,7 @@ def test_what_a_growing_queue_has_in_common_is_no_reason_to_go_on() -> None:
 
 def test_a_job_that_is_gone_is_forgotten() -> None:
     """A cancelled job is no long wait."""
-    calibration = Calibration()
+    calibration = ForecastCalibration()
     for number in range(50):
         tell(calibration, str(number), number * 130.0)
         calibration.drop(str(number))
@@ -147,13 +147,13 @@ def test_a_job_that_is_gone_is_forgotten() -> None:
 
 def test_another_one_continues_where_one_ended() -> None:
     """What passes through JSON is all that there is; what cannot be read is nothing."""
-    first, second = known(), Calibration()
+    first, second = known(), ForecastCalibration()
     tell(first, "open", 7000.0)
     second.load(msgspec.json.decode(msgspec.json.encode(first.platforms)))
     for one in (first, second):
         one.dispatched("open", 7300.0)
     assert tell(first, "next", 7400.0) == tell(second, "next", 7400.0) != ()
-    second = Calibration()
+    second = ForecastCalibration()
     second.load({"x": {"errors": "many"}})
     assert tell(second, "next", 7400.0) == ()
 

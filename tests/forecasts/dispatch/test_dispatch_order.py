@@ -10,7 +10,7 @@ from farm.core.events import BuilderJoined, DrainRequested, JobsSubmitted, JobSt
 from farm.core.model import Builder, Job, Platform
 from farm.core.queues.fair_share.keys import PathExtractor
 from farm.core.queues.fair_share.queue import FairShareQueue
-from farm.core.rules import HeavyLight, SchedulingRules
+from farm.core.rules import HeavyLightOptions, SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import snapshot_of
 from farm.forecasts.dispatch.in_steps import QueueSweep
@@ -19,7 +19,7 @@ from farm.forecasts.runtime.oracle import Oracle
 from tests.fixtures.estimates import whole_table
 
 HEAVY_LIGHT = {
-    "heavy_light": HeavyLight(limits=LoadLimits(0.5, 0.25), measure=heavy_share),
+    "heavy_light": HeavyLightOptions(limits=LoadLimits(0.5, 0.25), measure=heavy_share),
 }
 TREE = {"make_queue": FairShareQueue, "path": PathExtractor(["user"])}
 

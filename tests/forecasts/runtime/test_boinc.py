@@ -8,7 +8,7 @@ import pytest
 from farm.core.model import Builder, Job
 from farm.forecasts.runtime.boinc import Boinc, Boinc2010, BoincDcf
 from farm.forecasts.runtime.boinc_history import app_of, version_key
-from farm.forecasts.runtime.interface import EstimatorOptions, Progress
+from farm.forecasts.runtime.interface import EstimatorOptions, JobProgress
 
 ONE = Builder(id="one", pool="p", index=0)
 TWO = Builder(id="two", pool="p", index=1, speed=2.0)
@@ -180,7 +180,7 @@ def test_a_running_job_with_progress() -> None:
 
     def rest(elapsed: float, done: float, reported: float | None = None) -> float:
         after = elapsed if reported is None else reported
-        return estimator.remaining(job(), ONE, elapsed, Progress(done, after))
+        return estimator.remaining(job(), ONE, elapsed, JobProgress(done, after))
 
     assert rest(50.0, 0.25) == pytest.approx(0.25 * 200 + 75 - 50)
     assert rest(60.0, 0.25, reported=50.0) == pytest.approx(0.25 * 200 + 75 - 60)

@@ -48,7 +48,8 @@ def test_the_speed_can_come_from_peak_counts() -> None:
 def test_the_largest_rank_wins_the_first_on_a_tie() -> None:
     """Strictly larger: an equal later version does not displace the earlier one."""
     slow, fast = (
-        ladder.Candidate(usage=ladder.Usage(peak_flops=1.0, projected_flops=x)) for x in (1.0, 2.0)
+        ladder.VersionCandidate(usage=ladder.Usage(peak_flops=1.0, projected_flops=x))
+        for x in (1.0, 2.0)
     )
     assert ladder.choose([slow, fast, fast], 3.0) == (1, ladder.Speed(3.0, "none"))
     assert ladder.choose([], 3.0) is None
@@ -57,9 +58,9 @@ def test_the_largest_rank_wins_the_first_on_a_tie() -> None:
 def test_a_version_that_never_worked_is_usually_penalised() -> None:
     """No samples, a limit of one a day, no streak: a hundredth, 99 times in a hundred."""
     broken = HostAppVersion(max_jobs_per_day=1)
-    candidate = ladder.Candidate(usage=USAGE, host=broken, uniform_draw=0.5)
-    spared = ladder.Candidate(usage=USAGE, host=broken, uniform_draw=0.01)
-    streak = ladder.Candidate(
+    candidate = ladder.VersionCandidate(usage=USAGE, host=broken, uniform_draw=0.5)
+    spared = ladder.VersionCandidate(usage=USAGE, host=broken, uniform_draw=0.01)
+    streak = ladder.VersionCandidate(
         usage=USAGE, host=HostAppVersion(max_jobs_per_day=1, consecutive_valid=1), uniform_draw=0.5
     )
     assert ladder.compare(candidate, 3.0).rank == pytest.approx(0.08)
@@ -69,8 +70,8 @@ def test_a_version_that_never_worked_is_usually_penalised() -> None:
 
 def test_the_random_factor_shrinks_with_samples_and_has_a_floor() -> None:
     """1 + factor x draw ÷ n, a tenth at least; off without a factor."""
-    known = ladder.Candidate(usage=USAGE, host=host(4), normal_draw=-2.0)
-    new = ladder.Candidate(usage=USAGE, normal_draw=-2.0)
+    known = ladder.VersionCandidate(usage=USAGE, host=host(4), normal_draw=-2.0)
+    new = ladder.VersionCandidate(usage=USAGE, normal_draw=-2.0)
     assert ladder.compare(known, 3.0, random_factor=1.0).factor == 0.5
     assert ladder.compare(new, 3.0, random_factor=1.0).factor == 0.1
     assert ladder.compare(new, 3.0).factor == 1.0

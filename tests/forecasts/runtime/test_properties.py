@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from farm.core.model import Builder, Job, Outcome
-from farm.forecasts.runtime.interface import Progress
+from farm.forecasts.runtime.interface import JobProgress
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.forecasts.runtime.registry import ESTIMATORS, make_estimator
 from farm.sim.rollouts.draws import Attempt, RunTimes
@@ -64,7 +64,7 @@ def test_estimates_are_finite(name, history, job, builder, elapsed, fraction) ->
     elapsed = 0.0 if elapsed is None else elapsed
     assert usable(estimator.estimate(job))
     assert usable(estimator.estimate(job, builder))
-    progress = None if fraction is None else Progress(fraction, elapsed)
+    progress = None if fraction is None else JobProgress(fraction, elapsed)
     assert usable(estimator.remaining(job, builder, elapsed, progress))
     if (found := estimator.spread(job, builder)) is not None:
         assert all(map(usable, (found.time, *found.factors)))

@@ -6,7 +6,7 @@ import pytest
 
 from farm.core.errors import InputError, StateError
 from farm.core.model import Builder, Job
-from farm.forecasts.runtime.interface import EstimatorOptions, Progress
+from farm.forecasts.runtime.interface import EstimatorOptions, JobProgress
 from farm.forecasts.runtime.registry import ESTIMATORS, make_estimator
 from farm.scenario import load_scenario
 
@@ -75,9 +75,9 @@ def test_a_running_job_has_the_rest_of_its_estimate(name: str) -> None:
     assert estimator.remaining(JOB, FAST, 10.0) == pytest.approx(total - 10.0)
     assert estimator.remaining(JOB, FAST, total) == 120.0
     assert estimator.remaining(JOB, FAST, 1e6) == 120.0
-    assert estimator.remaining(JOB, FAST, 30.0, Progress(0.25, 30.0)) == pytest.approx(90.0)
-    assert estimator.remaining(JOB, FAST, 40.0, Progress(0.25, 30.0)) == pytest.approx(80.0)
-    assert estimator.remaining(JOB, FAST, 500.0, Progress(0.25, 30.0)) == 0.0
+    assert estimator.remaining(JOB, FAST, 30.0, JobProgress(0.25, 30.0)) == pytest.approx(90.0)
+    assert estimator.remaining(JOB, FAST, 40.0, JobProgress(0.25, 30.0)) == pytest.approx(80.0)
+    assert estimator.remaining(JOB, FAST, 500.0, JobProgress(0.25, 30.0)) == 0.0
 
 
 @pytest.mark.parametrize("name", sorted(ESTIMATORS))

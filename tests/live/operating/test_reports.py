@@ -26,7 +26,7 @@ from farm.core.events import (
 )
 from farm.core.model import Builder, Job, Platform
 from farm.core.pools.spec import MAX_STARTS
-from farm.forecasts.dispatch.calibration import LEAST_SPREAD, Calibration
+from farm.forecasts.dispatch.calibration import LEAST_SPREAD, ForecastCalibration
 from farm.forecasts.dispatch.recent_errors import Lately
 from farm.live.operating import client as client_module
 from farm.live.operating import control_plane, images
@@ -161,7 +161,7 @@ def test_a_builder_whose_host_was_stopped_is_not_shown_as_lost(operator: FarmCli
 
 def test_the_next_scheduler_knows_how_right_estimates_were(lead: Lead):
     """The errors from which intervals are made, and what a user is told of the last ones."""
-    leader, calibration = lead(), Calibration()
+    leader, calibration = lead(), ForecastCalibration()
     control = leader.control(calibrations={"declared": calibration})
     calibration.calibrate("amd64", 0.0, [("a", [float(n) for n in range(9)]), ("b", [5.0] * 9)])
     calibration.dispatched("a", 44.0)
@@ -170,7 +170,7 @@ def test_the_next_scheduler_knows_how_right_estimates_were(lead: Lead):
     control.observe(AlarmRang(50.0), [StartJob(job, 1, "linux-1", 0)])
     control.turn()
     leader.commit()
-    after, follower = Calibration(), lead()
+    after, follower = ForecastCalibration(), lead()
     another = follower.control(calibrations={"declared": after})
     assert another._lately.of("rollout") == Lately(1, 1.0, 1.0)
     after.dispatched("b", 60.0)

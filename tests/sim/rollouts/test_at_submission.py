@@ -14,7 +14,7 @@ from farm.core.events import EstimateMade, JobsSubmitted
 from farm.core.state.snapshot import snapshot_of
 from farm.forecasts.dispatch.at_submission import EstimatingWorld
 from farm.forecasts.dispatch.formula_at_submission import FormulaForecaster
-from farm.forecasts.dispatch.in_steps import QueueSweep, RunTimes
+from farm.forecasts.dispatch.in_steps import QueueSweep, SweepRunTimes
 from farm.forecasts.dispatch.launchpad_formula import FARM
 from farm.forecasts.dispatch.view import view_of
 from farm.results.audit.auditor import Auditor
@@ -135,7 +135,7 @@ def test_running_jobs_count_with_their_builders_time() -> None:
     def watch(event, _) -> None:
         lanes = scheduler.dispatcher.matching.lanes
         if any(lane.waiting for lane in lanes) and not found:
-            own = RunTimes(held=scheduler.estimator.estimate)
+            own = SweepRunTimes(held=scheduler.estimator.estimate)
             sweep = QueueSweep(lanes, scheduler.builders.values(), event.at, FARM, own)
             while sweep.step():
                 pass
