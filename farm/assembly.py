@@ -56,8 +56,8 @@ def make_rules(
     scenario: Scenario, *, explain_last: int = 0, own: Functions | None = None
 ) -> SchedulingRules:
     """Resolve the ``scheduling`` section into the functions that the scheduler calls."""
-    words, own = scenario.scheduling, own or {}
-    choices = Choices(words.policy, words.aging_factor, dict(words.weights))
+    scheduling, own = scenario.scheduling, own or {}
+    choices = Choices(scheduling.policy, scheduling.aging_factor, dict(scheduling.weights))
     offsets = choices.offsets
     return SchedulingRules(
         policy=_policy_of(scenario, own),
@@ -66,17 +66,17 @@ def make_rules(
         offsets=offsets,
         ranking=_ranking_of(scenario, own),
         heavy_light=_heavy_light_of(scenario),
-        by_speed=words.balancer == "fastest",
+        by_speed=scheduling.balancer == "fastest",
         make_queue=_queue_maker(scenario, offsets),
-        path=PathExtractor(words.fair_share) if words.fair_share else None,
-        ends_together=words.simultaneous_ends == "together",
-        sort_every=words.sort_every,
-        retries=words.retries,
-        platform_grace=words.platform_grace,
-        max_builders_lost=words.max_builders_lost,
-        max_resets=words.max_resets if words.failures == "launchpad" else None,
-        fail_fast=words.fail_fast,
-        dedup=words.dedup,
+        path=PathExtractor(scheduling.fair_share) if scheduling.fair_share else None,
+        ends_together=scheduling.simultaneous_ends == "together",
+        sort_every=scheduling.sort_every,
+        retries=scheduling.retries,
+        platform_grace=scheduling.platform_grace,
+        max_builders_lost=scheduling.max_builders_lost,
+        max_resets=scheduling.max_resets if scheduling.failures == "launchpad" else None,
+        fail_fast=scheduling.fail_fast,
+        dedup=scheduling.dedup,
         explain_last=explain_last,
     )
 
@@ -86,15 +86,15 @@ def _choose_policy(scenario: Scenario, own: Functions) -> Callable[[Choices], Ke
 
     A message must not make the scheduler import what its scenario does not name.
     """
-    words = scenario.scheduling
+    scheduling = scenario.scheduling
 
     def policy_of(choices: Choices) -> KeyFunction | None:
-        if ":" in choices.policy and choices.policy != words.policy:
+        if ":" in choices.policy and choices.policy != scheduling.policy:
             return None
         chosen = {"policy": choices.policy, "aging_factor": choices.aging_factor}
-        changed = {"scheduling": words.model_copy(update=chosen)}
+        changed = {"scheduling": scheduling.model_copy(update=chosen)}
         try:
-            mine = own if choices.policy == words.policy else {}
+            mine = own if choices.policy == scheduling.policy else {}
             return _policy_of(scenario.model_copy(update=changed), mine)
         except ScenarioError:
             return None
@@ -104,15 +104,15 @@ def _choose_policy(scenario: Scenario, own: Functions) -> Callable[[Choices], Ke
 
 def _policy_of(scenario: Scenario, own: Functions) -> KeyFunction:
     """Return the scenario's policy as a key function."""
-    words = scenario.scheduling
-    options = PolicyOptions(words.aging_factor, words.aging, scenario.seed)
+    scheduling = scenario.scheduling
+    options = PolicyOptions(scheduling.aging_factor, scheduling.aging, scenario.seed)
     where = "scheduling.policy"
-    found = own.get(where) or named(words.policy, POLICIES, where, "farm.policies")
-    if where not in own and words.policy in POLICIES:
+    found = own.get(where) or named(scheduling.policy, POLICIES, where, "farm.policies")
+    if where not in own and scheduling.policy in POLICIES:
         key: KeyFunction = found(options)
         return key
-    checked_arguments(found, 4, where, f"{words.policy}(job, estimate, at, serial)")
-    return GuardedPolicy(found, words.policy)
+    checked_arguments(found, 4, where, f"{scheduling.policy}(job, estimate, at, serial)")
+    return GuardedPolicy(found, scheduling.policy)
 
 
 def complaints(scheduler: Scheduler, others: Iterable[object] = ()) -> list[str]:
@@ -137,10 +137,10 @@ def _ranking_of(scenario: Scenario, own: Functions) -> Ranking:
 
 
 def _heavy_light_of(scenario: Scenario) -> HeavyLightOptions | None:
-    words = scenario.scheduling
-    if words.balancer != "heavy-light":
+    scheduling = scenario.scheduling
+    if scheduling.balancer != "heavy-light":
         return None
-    rule = words.heavy_light
+    rule = scheduling.heavy_light
     laws = laws_of(scenario)
     if rule.load != "heavy-share" and not laws:
         raise ScenarioError(
@@ -168,19 +168,19 @@ def estimator_of(scenario: Scenario) -> RuntimeEstimator:
 
 def estimator_named(name: str, scenario: Scenario) -> RuntimeEstimator:
     """Return the named runtime estimator with the scenario's options, without history."""
-    words = scenario.scheduling.runtime_options
-    return make_estimator(name, EstimatorOptions(**words.model_dump()))
+    options = scenario.scheduling.runtime_options
+    return make_estimator(name, EstimatorOptions(**options.model_dump()))
 
 
 def _queue_maker(
     scenario: Scenario, offsets: Mapping[tuple[str, ...], int]
 ) -> Callable[[], PlatformQueue]:
-    words = scenario.scheduling
-    if not words.fair_share:
+    scheduling = scenario.scheduling
+    if not scheduling.fair_share:
         return PlainQueue
-    upstream = words.compatibility == "buildbarn"
+    upstream = scheduling.compatibility == "buildbarn"
     return lambda: FairShareQueue(
-        words.stickiness, compatibility="buildbarn" if upstream else None, offsets=offsets
+        scheduling.stickiness, compatibility="buildbarn" if upstream else None, offsets=offsets
     )
 
 
