@@ -166,7 +166,7 @@ def _cases(folder: Path) -> dict[str, Case]:
     doors = Doors()
     cases: dict[str, Case] = {
         f"the stream {stream}": (
-            good, lambda data, name=stream: doors.take(name, data), (FarmError,), 10_000,  # type: ignore[misc]
+            good, lambda data, name=stream: doors.take(name, data), (FarmError,), 10_000,
         )
         for stream, good in _envelopes().items()
     }  # fmt: skip

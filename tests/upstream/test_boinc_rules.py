@@ -20,7 +20,7 @@ RULE = averages.HOST_AVERAGING
 
 def host(n: float = 50, avg: float = 1.0, **more: Any) -> HostAppVersion:
     """Return a host's record with a number of samples of one average."""
-    return HostAppVersion(pfc=Average(n, avg), et=Variance(n, avg), **more)  # type: ignore[arg-type]
+    return HostAppVersion(pfc=Average(n, avg), et=Variance(n, avg), **more)
 
 
 def test_a_high_sample_is_cut_and_reported() -> None:
@@ -80,7 +80,7 @@ def test_the_random_factor_shrinks_with_samples_and_has_a_floor() -> None:
 def result(**more: Any) -> claims.Result:
     """Return a result whose claim is exactly its size."""
     given = {"elapsed": 4.0, "flops": 10.0, "size": 40.0, **more}
-    return claims.Result(**given)  # type: ignore[arg-type]
+    return claims.Result(**given)
 
 
 def test_an_insane_ratio_moves_times_only() -> None:

@@ -16,13 +16,13 @@ TWO = Builder(id="two", pool="p", index=1, speed=2.0)
 
 def job(kind: str = "unit", declared: float | None = 100.0, **more: Any) -> Job:
     """Return a job of a kind that is declared to take 100 s."""
-    return Job(id="j", service_time=1.0, kind=kind, declared_time=declared, **more)  # type: ignore[arg-type]
+    return Job(id="j", service_time=1.0, kind=kind, declared_time=declared, **more)
 
 
 def taught(estimator: Boinc, builder: Builder, elapsed: float, times: int, **of: Any) -> Boinc:
     """Return the estimator after a number of equal successes."""
     for _ in range(times):
-        estimator.learn(job(**of), builder, elapsed, "succeeded")  # type: ignore[arg-type]
+        estimator.learn(job(**of), builder, elapsed, "succeeded")
     return estimator
 
 
@@ -63,7 +63,7 @@ def test_sizes_of_any_unit_climb_the_ladder() -> None:
     """Sizes in FLOPs teach a kind as sizes in seconds do: the first success settles the unit."""
     work = {"declared": 60.0, "size": 2e10}
     estimator = taught(Boinc(), ONE, 20.0, 110, **work)
-    assert estimator.estimate(job(**work)) == pytest.approx(20.0)  # type: ignore[arg-type]
+    assert estimator.estimate(job(**work)) == pytest.approx(20.0)
     twice = job(declared=60.0, size=4e10)
     assert estimator.estimate(twice) == pytest.approx(40.0)
     again = Boinc()
