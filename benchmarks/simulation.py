@@ -83,7 +83,7 @@ def fast_run(jobs: int, builders: int) -> float:
         at += gap
         job = Job(id=f"job-{number}", service_time=service, platform=PLATFORM, arrived_at=at)
         made.append(job)
-    played = fast_play(load_of(fifo, make_estimator("declared"), made), builders)
+    played = fast_play(load_of(fifo.key, make_estimator("declared"), made), builders)
     columns = played.farm.jobs
     return float((columns["dispatched_at"] - columns["submitted_at"]).mean())
 
@@ -106,7 +106,7 @@ def kernel(jobs: int, builders: int, rounds: int) -> None:
         names = Names.by("job-{}".format, np.arange(jobs))
         made = JobColumns([Block({"id": names, "arrived_at": instants, "service_time": services})])
         made.hold()
-        load = load_of(fifo, make_estimator("declared"), made)
+        load = load_of(fifo.key, make_estimator("declared"), made)
         spent = []
         for _ in range(rounds):
             fresh = msgspec.structs.replace(load, columns=load.columns.copy())

@@ -119,7 +119,7 @@ class SchedulingRules(msgspec.Struct, frozen=True, kw_only=True):
     """How the scheduler decides."""
 
     #: sort key of a waiting job, smallest first
-    policy: KeyFunction = fifo
+    policy: KeyFunction = fifo.key
     #: the current choices, and the function that finds another policy; None: unknown name
     choices: Choices = Choices()
     policy_of: Callable[[Choices], KeyFunction | None] = _no_other

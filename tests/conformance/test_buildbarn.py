@@ -61,7 +61,7 @@ class Workers(Yard):
         )
 
     def key(self, job: Job, estimate: float, _at: float, serial: int) -> Any:
-        return buildbarn(job, estimate, self.stamps[job.id], serial)
+        return buildbarn.key(job, estimate, self.stamps[job.id], serial)
 
     def tell(self, event: Event) -> list[str] | str:
         """Send an event; builders that have to stop a job stop it at once."""

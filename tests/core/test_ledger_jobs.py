@@ -96,7 +96,7 @@ def test_a_job_submitted_twice_is_one_job(ledger):
 
 def test_a_batch_is_queued_before_it_is_dispatched(ledger):
     """Jobs released together compete with each other, whatever their order in the batch."""
-    farm = ledger("x", "y", policy=sjf)
+    farm = ledger("x", "y", policy=sjf.key)
     batch = [farm.job("long", 30), farm.job("short", 1), farm.job("middle", 5)]
     assert farm.submit(*batch) == ["start short/1 on x.0", "start middle/1 on y.0"]
     assert farm.waiting == ["long"]
@@ -336,7 +336,7 @@ def test_fail_fast_cancels_what_was_requeued_at_once(ledger):
 
 def test_a_changed_priority_takes_effect_at_once(ledger):
     """Level, score: the waiting job takes its new place; a running one is not affected."""
-    farm = ledger("x", policy=score)
+    farm = ledger("x", policy=score.key)
     farm.submit("r")
     farm.submit("a", "b", "c")
     assert farm.prioritise("c", score=5.0) == []
@@ -377,7 +377,7 @@ def makespan(jobs: list[Job], **rules: Any) -> float:
 @pytest.mark.parametrize(("together", "found"), [(True, 11.0), (False, 15.0)])
 def test_the_thesiss_example(together: bool, found: float) -> None:
     """Freed together, each heavy job has a builder to itself; one by one, both are on the first."""
-    assert makespan(SIX, policy=fifo, ends_together=together) == pytest.approx(found)
+    assert makespan(SIX, policy=fifo.key, ends_together=together) == pytest.approx(found)
 
 
 def test_without_ties_there_is_no_difference() -> None:
@@ -386,7 +386,7 @@ def test_without_ties_there_is_no_difference() -> None:
         Job(id=str(n), service_time=1.0 + n * 2**0.5 % 1 * 9, heavy=n % 3 == 0) for n in range(40)
     ]
     one_by_one, together = (
-        makespan(jobs, policy=ljf, ends_together=rule) for rule in (False, True)
+        makespan(jobs, policy=ljf.key, ends_together=rule) for rule in (False, True)
     )
     assert one_by_one == together
 

@@ -45,7 +45,7 @@ def test_joining_a_waiting_execution(shared):
     assert farm.finish("a", "failed") == ["end a failed", "end b failed"]
 
 
-@pytest.mark.parametrize(("policy", "other"), [(ljf, 8.0), (buildbarn, 9.0)])
+@pytest.mark.parametrize(("policy", "other"), [(ljf.key, 8.0), (buildbarn.key, 9.0)])
 def test_a_follower_is_as_long_and_as_old_as_what_it_shares(ledger, policy, other):
     """In its own node it waits where the execution would stand: before a shorter or later job."""
     farm = ledger(dedup=True, policy=policy, **FAIR)
@@ -140,7 +140,7 @@ def test_cancelling_a_waiting_leader_hands_over(shared):
     assert {end.served_by for end in farm.commands} == {None, "b"}
 
 
-@pytest.mark.parametrize(("policy", "other"), [(ljf, 8.0), (buildbarn, 8.0)])
+@pytest.mark.parametrize(("policy", "other"), [(ljf.key, 8.0), (buildbarn.key, 8.0)])
 def test_an_heir_keeps_the_length_and_age_of_what_it_executes(ledger, policy, other):
     """The execution was long and old before its first requester left, and so it stays."""
     farm = ledger(dedup=True, policy=policy)

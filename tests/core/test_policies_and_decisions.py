@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from farm.core import policies
 from farm.core.dispatching.balancers import FreeBuilders, jenkins
 from farm.core.model import Builder, Job, Platform
-from farm.core.policies import splitmix64
+from farm.core.policies.random_order import splitmix64
 from farm.core.pools.spec import PoolSpec
 from farm.core.state.working_state import BuilderState, PoolCounts
 from tests.worlds.virtual import Story
@@ -156,7 +156,7 @@ def test_the_best_free_builder_is_the_best_of_all(steps):
 
 def test_a_decision_lists_the_competitors_and_the_free_builders(ledger):
     """Key, competitors in order, free builders with their ranks, the best first."""
-    farm = ledger(policy=policies.sjf, explain_last=10)
+    farm = ledger(policy=policies.sjf.key, explain_last=10)
     farm.submit(*(farm.job(f"j{n}", float(10 + n)) for n in range(9)))
     farm.join("x", slots=2)
     log = farm.scheduler.dispatcher.decisions

@@ -401,7 +401,7 @@ def test_a_fixed_pool_gets_another_size(ledger):
 
 def test_a_chosen_size_outlives_the_scheduler_and_no_change_of_the_rules(ledger):
     """As a chosen policy does: other rules than the predecessor's are those of a new scenario."""
-    farm = ledger(pools=[fixed()], policy_of=lambda _: fifo)
+    farm = ledger(pools=[fixed()], policy_of=lambda _: fifo.key)
     farm.open()
     resize(farm, builders=3)
     farm.restart()

@@ -83,7 +83,7 @@ def test_a_start_precedes_all_else_at_its_instant(story, pool, jobs):
 
 def test_jobs_of_one_instant_are_submitted_together(story, pool, jobs):
     """They compete with each other before any of them is dispatched."""
-    story.play([pool(builders=1)], jobs((1, 9), (1, 3), (1, 6)), policy=sjf)
+    story.play([pool(builders=1)], jobs((1, 9), (1, 3), (1, 6)), policy=sjf.key)
     assert [start.job.id for start in story.of(StartJob)] == ["b", "c", "a"]
     assert len(story.of(JobsSubmitted)) == 1
 

@@ -90,6 +90,6 @@ def matter(
     not: nothing overtakes a job.
     """
     policy = rules.policy if choices is None else rules.policy_of(choices) or rules.policy
-    in_order = policy is fifo and len({job.level for job in jobs}) <= 1
+    in_order = policy is fifo.key and len({job.level for job in jobs}) <= 1
     whole = rules.path is None and rules.heavy_light is None
     return not (in_order and whole) or any(pool.provisioned for pool in pools)
