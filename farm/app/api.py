@@ -183,10 +183,8 @@ def run(
     """
     from farm.app.runs.live_run import live_run  # noqa: PLC0415 - Celery and Redis, for live runs only
 
-    named = {
-        "policy": policy, "balancer": balancer, "estimator": estimator, "live.speed": speed,
-        "seed": None if seed is None else _whole(seed),
-    }  # fmt: skip
+    named: dict[str, object] = {"policy": policy, "balancer": balancer, "estimator": estimator}
+    named |= {"live.speed": speed, "seed": None if seed is None else _whole(seed)}
     wanted, own = _set_up(scenario, named, overrides, algorithms, jobs)
     return live_run(
         wanted, own=own, out=_path(out), keep_events=True, redis=redis, duration=duration

@@ -408,9 +408,16 @@ class _SoFar:
         for command in commands:
             if isinstance(command, StartJob):
                 self._running[command.job.id] = EndJob(
-                    command.job, "cancelled", command.attempt, event.at, math.nan,
-                    event.at, event.at, command.builder, command.slot,
-                )  # fmt: skip
+                    job=command.job,
+                    outcome="cancelled",
+                    attempts=command.attempt,
+                    submitted_at=event.at,
+                    finished_at=math.nan,
+                    dispatched_at=event.at,
+                    started_at=event.at,
+                    builder=command.builder,
+                    slot=command.slot,
+                )
             elif isinstance(command, RequeueJob):
                 self._running.pop(command.job, None)
             elif isinstance(command, EndJob):

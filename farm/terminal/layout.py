@@ -79,10 +79,8 @@ class Layout:
         for gone in self._listing.first_to_go:
             if needed() > width:
                 places = [place for place in places if self._columns[place].name != gone]
-        table = Table(
-            box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="bold",
-            show_header=any(names),
-        )  # fmt: skip
+        table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="bold")
+        table.show_header = any(names)
         for place in places:
             column = self._columns[place]
             table.add_column(

@@ -86,10 +86,10 @@ def dir_option(*, hidden: bool) -> object:
     def complete(context: typer.Context, folder: Path) -> Path:
         return Path(_before_command(context, "folder", folder))
 
+    about = "Where farm up keeps its state."
     return typer.Option(
-        "--dir", metavar="DIR", envvar="FARM_DIR", help="Where farm up keeps its state.",
-        callback=complete, hidden=hidden,
-    )  # fmt: skip
+        "--dir", metavar="DIR", envvar="FARM_DIR", help=about, callback=complete, hidden=hidden
+    )
 
 
 def _before_command(context: typer.Context, name: str, value: T) -> T | str:

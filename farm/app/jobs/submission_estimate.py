@@ -97,12 +97,9 @@ def with_provisioner(client: FarmClient, job_id: str, answer: Answer) -> Answer:
     except (FarmError, LookupError):  # dispatched since then, or the farm cannot be played here
         return answer
     within = None if at is None else max(0.0, at - answer.at)
-    played = replace(
-        found, method="rollouts", dispatch_in_time=within, rollouts=count, lately=None,
-        no_rollouts="",
-    )  # fmt: skip
-    played = replace(played, differs=why_they_differ(played), may_grow=False)
-    return replace(answer, job=played)
+    played = replace(found, method="rollouts", dispatch_in_time=within, rollouts=count)
+    played = replace(played, lately=None, no_rollouts="", differs=why_they_differ(played))
+    return replace(answer, job=replace(played, may_grow=False))
 
 
 def method_in_words(method: Method, rollouts: int) -> str:

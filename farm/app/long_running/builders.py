@@ -44,19 +44,22 @@ def _rows(client: FarmClient) -> list[dict[str, Any]]:
     there = client.builders()
     rows = [_row(name, record) for name, record in there.items()]
     for pool, report in client.pools().items():
-        rows.extend(
-            {"builder": name, "pool": pool, "state": "booting", "requested_at_s": at,
-             "remark": f"requested at {format_roughly(at)}"}
+        rows += [
+            _absent(name, pool, "booting", "requested_at_s", at, "requested")
             for name, at in report.requested.items()
             if name not in there
-        )  # fmt: skip
-    rows.extend(
-        {"builder": lost.builder, "pool": lost.pool, "state": "lost", "lost_at_s": lost.at,
-         "remark": f"{lost.reason} at {format_roughly(lost.at)}"}
+        ]
+    rows += [
+        _absent(lost.builder, lost.pool, "lost", "lost_at_s", lost.at, lost.reason)
         for lost in status.lost
         if lost.builder not in there
-    )  # fmt: skip
+    ]
     return rows
+
+
+def _absent(name: str, pool: str, state: str, since: str, at: float, why: str) -> dict[str, object]:
+    remark = f"{why} at {format_roughly(at)}"
+    return {"builder": name, "pool": pool, "state": state, since: at, "remark": remark}
 
 
 def _row(name: str, record: BuilderRecord) -> dict[str, object]:

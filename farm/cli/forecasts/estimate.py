@@ -130,10 +130,9 @@ def _cells(row: RunTime, count: int) -> tuple[str, ...]:
         late = format_roughly(row.late_s)
         sent = ", yet sent: it is idle" if row.sent else ""
         notes.append(f"late by {late}{sent}" if row.late_s else "in time")
-    return (
-        name if count == 1 else f"{name} and {count - 1} more", row.pool or "", f"{row.speed:g}",
-        format_roughly(row.estimate_s), rest, "; ".join(notes), f"{row.samples:,}",
-    )  # fmt: skip
+    names = name if count == 1 else f"{name} and {count - 1} more"
+    figures = f"{row.speed:g}", format_roughly(row.estimate_s), rest
+    return names, row.pool or "", *figures, "; ".join(notes), f"{row.samples:,}"
 
 
 RuleSet = Literal["page", "launchpad-2010", "launchpad", "farm"]

@@ -190,10 +190,8 @@ def _in_words(found: KnownJob, answer: Answer | None) -> str:
 
 def _show(decision: Decision) -> None:
     job, builder, platform = map(plain, (decision.job, decision.builder, decision.platform))
-    went = Text.assemble(
-        (job, "bold"), " went to ", (builder, "bold"), f", slot {decision.slot}, "
-        f"at {format_roughly(decision.at)} ({platform})",
-    )  # fmt: skip
+    rest = f", slot {decision.slot}, at {format_roughly(decision.at)} ({platform})"
+    went = Text.assemble((job, "bold"), " went to ", (builder, "bold"), rest)
     charged = [f"charged to {' / '.join(decision.path)}"] if decision.path else []
     waited = f"{many(decision.waiting, 'other')} waited"
     note(went, *charged, f"its key: {_key(decision.key)}; {waited}")

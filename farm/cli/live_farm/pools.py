@@ -38,13 +38,10 @@ def pools(redis: Redis = None, folder: Dir = DEFAULT_DIR, as_json: AsJson = Fals
             states["lost"] = gone
         running = snapshot.running_jobs + snapshot.draining_jobs
         remarks = remarks_on(report)
-        cells.append(
-            [
-                name, kind_of(report), str(snapshot.slots), f"{snapshot.waiting_jobs:,}",
-                f"{running:,}", _text(report.desired), counted(states),
-                "; ".join(filter(None, [troubles[name], *remarks, report.why])),
-            ]
-        )  # fmt: skip
+        jobs = f"{snapshot.waiting_jobs:,}", f"{running:,}"
+        why = "; ".join(filter(None, [troubles[name], *remarks, report.why]))
+        sizes = str(snapshot.slots), *jobs, _text(report.desired), counted(states)
+        cells.append([name, kind_of(report), *sizes, why])
         rows.append(
             {
                 "pool": name,

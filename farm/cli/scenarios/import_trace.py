@@ -78,8 +78,8 @@ def import_trace(
     fields = columns_of(column)
     # csv and taskcluster are both: then a table was meant if the result is to be one
     if source in FORMATS and (source not in NAMES or _is_table(source, files, out)):
-        _trace(source, files, out, TraceOptions(jobs=jobs, fields=fields, parallel=parallel),
-               show=show, quiet=quiet)  # fmt: skip
+        options = TraceOptions(jobs=jobs, fields=fields, parallel=parallel)
+        _trace(source, files, out, options, show=show, quiet=quiet)
         return
     if out is not None and out.suffix == ".csv":
         raise InputError(f"{out}: records of {source} become a bundle; allowed: a new directory")
@@ -105,9 +105,14 @@ def _is_table(source: str, files: Sequence[Path], out: Path | None) -> bool:
 
 
 def _trace(
-    name: str, files: Sequence[Path], out: Path | None, options: TraceOptions, *,
-    show: bool, quiet: bool,
-) -> None:  # fmt: skip
+    name: str,
+    files: Sequence[Path],
+    out: Path | None,
+    options: TraceOptions,
+    *,
+    show: bool,
+    quiet: bool,
+) -> None:
     if len(files) > 1:
         raise InputError(f"import: found {len(files)} files; allowed with {name}: one")
     with progress("reading", silent=quiet):
