@@ -11,7 +11,7 @@ import pytest
 import farm.testing
 from farm.app.jobs import submission_estimate
 from farm.app.jobs.sources import jobs_of
-from farm.app.jobs.submission import Submission
+from farm.app.jobs.submission import Manner, Submission
 from farm.app.jobs.submission_estimate import with_provisioner
 from farm.core.errors import TraceError
 from farm.core.model import Job, Platform
@@ -81,8 +81,8 @@ def client(monkeypatch: pytest.MonkeyPatch) -> Client:
 
 
 def submission(client: Client) -> Submission:
-    """Return a submission that has begun."""
-    begun = Submission("jobs", skip_known=False)
+    """Return a submission at twice the pace that has begun."""
+    begun = Submission("jobs", Manner(pace=2.0))
     begun.begin(client)  # type: ignore[arg-type]
     return begun
 
@@ -94,7 +94,7 @@ def at(*instants: float | None) -> list[Job]:
 
 def test_a_file_in_any_order_is_submitted_in_order_of_time(client: Client):
     """None is late because a later one stands before it; one without a time comes at once."""
-    submission(client).at_once(at(60.0, 20.0, None, 40.0), 2.0)
+    submission(client).at_once(at(60.0, 20.0, None, 40.0))
     assert client.came == [(0.0, "None"), (10.0, "20.0"), (20.0, "40.0"), (30.0, "60.0")]
 
 
@@ -102,7 +102,7 @@ def test_a_pipe_that_goes_back_in_time_is_refused(client: Client):
     """It cannot be sorted; the message names the job."""
     said = "jobs: job '20.0': found submitted_at_s 20 after 50; allowed: jobs in order of time"
     with pytest.raises(TraceError, match=said):
-        submission(client).paced(iter(at(40.0, 50.0, 20.0)), 2.0)
+        submission(client).paced(iter(at(40.0, 50.0, 20.0)))
     assert client.came == [(20.0, "40.0")]
 
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from farm.app.jobs.sources import sound
+from farm.app.jobs.sources import runnable, sound
 from farm.app.jobs.submission_estimate import SubmissionEstimate, estimate_of
 from farm.core.errors import InputError, TraceError
 from farm.core.model import Job
@@ -21,21 +21,38 @@ from farm.live.store.job_reader import AT_ONCE
 from farm.units import many
 
 T = TypeVar("T")
+Progress = Callable[[int, int], None]
+
+
+class Manner(msgspec.Struct, frozen=True, kw_only=True):
+    """How jobs are submitted; the comments are the help of options."""
+
+    #: submit jobs at their arrival times, N of their seconds per real second. Default: all now
+    pace: float | None = None
+    #: prefix of every id, to submit the same file again; of a scenario's a new one each time by
+    #: default
+    prefix: str | None = None
+    #: skip jobs whose ids are known already
+    skip_known: bool = False
+    #: accept jobs that no pool of the farm could run: they wait until one can
+    allow_unrunnable: bool = False
+    #: wait until the jobs are on the server's disk, safe from loss of power
+    sync: bool = False
 
 
 class Submission:
     """Submits jobs and counts them.
 
-    ``source`` is for messages. ``skip_known``: skip jobs with known ids, which are otherwise an
-    error. ``sync``: wait until the jobs are on the server's disk.
+    ``source`` is for messages. ``as_they_come``: they are not all there yet. Raises InputError for
+    a pace that is none.
     """
 
     _client: FarmClient
 
-    def __init__(self, source: str, *, skip_known: bool, sync: bool = False) -> None:
-        self._source = source
-        self._skip_known = skip_known
-        self._sync = sync
+    def __init__(self, source: str, how: Manner, *, as_they_come: bool = False) -> None:
+        if how.pace is not None and not 0 < how.pace < math.inf:
+            raise InputError(f"--speed: found {how.pace:g}; allowed: a positive number")
+        self._source, self._how, self._as_they_come = source, how, as_they_come
         self.submitted = 0
         self.skipped = 0
         self._first: list[str] = []
@@ -46,33 +63,51 @@ class Submission:
     def begin(self, client: FarmClient) -> None:
         """Submit to this operator's farm from now on; raises ServerError if it cannot sync."""
         self._client = client
-        if self._sync:
+        if self._how.sync:
             client.check_sync()
 
-    def at_once(
-        self,
-        jobs: list[Job],
-        pace: float | None,
-        progress: Callable[[int, int], None] = lambda *_: None,
+    def submit(
+        self, jobs: Iterable[Job], client: FarmClient, count: int, progress: Progress
     ) -> None:
+        """Submit jobs to this operator's farm, or ``count`` like the first; as ``begin`` does.
+
+        Raises InputError for a job that cannot be submitted, or that no pool could run.
+        """
+        if (prefix := self._how.prefix) is not None:
+            jobs = (msgspec.structs.replace(job, id=f"{prefix}{job.id}") for job in jobs)
+        jobs = sound(jobs, self._source)
+        if not self._how.allow_unrunnable:
+            jobs = runnable(jobs, client.pools(), self._source, "--allow-unrunnable")
+        self.begin(client)
+        if self._as_they_come and self._how.pace is None:
+            self.stream(jobs)
+        elif self._as_they_come:
+            self.paced(jobs)
+        elif count > 1:
+            self.equal_ones(next(iter(jobs)), count, progress)
+        else:
+            self.at_once(list(jobs), progress)
+        self.check_accepted()
+
+    def at_once(self, jobs: list[Job], progress: Progress = lambda *_: None) -> None:
         """All of them, or none if one is known already (or its id stands there twice).
 
-        ``pace``: not all at the same moment, but each at its own time. ``progress`` is called with
-        the numbers of submitted and of all jobs.
+        With a pace not all at the same moment, but each at its own time. ``progress`` is called
+        with the numbers of submitted and of all jobs.
         """
         self._refuse_repeated_ids(jobs)
         jobs = self._new(jobs)
         self._client.check_room(len(jobs))
-        if pace is not None:
-            self.paced(sorted(jobs, key=_arrival), pace)
+        if self._how.pace is not None:
+            self.paced(sorted(jobs, key=_arrival))
             return
         self._at_once = len({job.arrived_at for job in jobs}) > 1
         for first in range(0, len(jobs), AT_ONCE):
             progress(first, len(jobs))
             last = first + AT_ONCE >= len(jobs)
-            self._submit(jobs[first : first + AT_ONCE], sync=self._sync and last)
+            self._submit(jobs[first : first + AT_ONCE], sync=self._how.sync and last)
 
-    def equal_ones(self, job: Job, count: int, progress: Callable[[int, int], None]) -> None:
+    def equal_ones(self, job: Job, count: int, progress: Progress) -> None:
         """``count`` jobs like this one, with numbered ids, or none if one is known already.
 
         Whether the farm has room for them is known before the first is made, and never more than
@@ -81,31 +116,31 @@ class Submission:
         self._client.check_room(count)
         for _ in sound([msgspec.structs.replace(job, id=f"{job.id}-{count}")], self._source):
             pass  # the longest of the ids
-        if not self._skip_known:
+        if not self._how.skip_known:
             for some in _numbered(job, count):
                 self._new(some)
         for some in _numbered(job, count):
             progress(self.submitted, count)
             last = self.submitted + self.skipped + len(some) >= count
-            self._submit(self._new(some), sync=self._sync and last)
+            self._submit(self._new(some), sync=self._how.sync and last)
 
     def stream(self, jobs: Iterable[Job]) -> None:
         """Each as it comes."""
         for together in in_batches(jobs):
             self._refuse_repeated_ids(together)
-            self._submit(self._new(together), sync=self._sync)
+            self._submit(self._new(together), sync=self._how.sync)
 
-    def paced(self, jobs: Iterable[Job], pace: float) -> None:
+    def paced(self, jobs: Iterable[Job]) -> None:
         """Each at its own time.
 
         They come in order of arrival; raises TraceError for one that arrives before another.
         """
-        began = time.monotonic()
+        began, pace = time.monotonic(), self._how.pace or 1.0
         for at, together in groupby(_in_order(jobs, self._source), key=_arrival):
             pause = at / pace - (time.monotonic() - began)
             if pause > 0:
                 time.sleep(pause)
-            self._submit(self._new(list(together)), sync=self._sync)
+            self._submit(self._new(list(together)), sync=self._how.sync)
 
     def check_accepted(self) -> None:
         """Raise InputError if the farm has refused any of the jobs."""
@@ -120,8 +155,13 @@ class Submission:
         return {"submitted": self.submitted, "known": self.skipped, "first": self._first}
 
     def estimate(self) -> SubmissionEstimate | None:
-        """Return when the last submitted job will be dispatched and finished, if known."""
-        return estimate_of(self._client, self._last) if self._last else None
+        """Return when the last submitted job will be dispatched and finished, if known.
+
+        Of jobs that come by and by it is not asked.
+        """
+        if self._as_they_come or self._how.pace or not self._last:
+            return None
+        return estimate_of(self._client, self._last)
 
     def in_words(self) -> str:
         """Return the outcome as text: the id of a single job, or else the number of jobs."""
@@ -150,7 +190,7 @@ class Submission:
 
     def _new(self, jobs: list[Job]) -> list[Job]:
         known = self._client.known([job.id for job in jobs])
-        if known and not self._skip_known:
+        if known and not self._how.skip_known:
             first = next(job.id for job in jobs if job.id in known)
             raise InputError(
                 f"{self._source}: {len(known):,} of {len(jobs):,} job ids are known to the "

@@ -10,10 +10,10 @@ from typing import Annotated
 
 import msgspec
 import typer
+from typer.models import OptionInfo
 
-from farm.app.jobs.sources import described, jobs_of, only_platform, parse_platform, runnable, sound
-from farm.app.jobs.submission import Submission
-from farm.app.jobs.submission_estimate import SubmissionEstimate
+from farm.app.jobs.sources import described, jobs_of, only_platform, parse_platform
+from farm.app.jobs.submission import Manner, Submission
 from farm.app.long_running.farm_place import reach
 from farm.cli.operating import operating
 from farm.core.errors import FarmError, InputError, TraceError
@@ -49,6 +49,36 @@ OPTIONS = {
 }
 
 
+def _flags(*names: str) -> dict[str, OptionInfo]:
+    """Return options that can only be switched on."""
+    return {name: typer.Option(f"--{name.replace('_', '-')}") for name in names}
+
+
+Like = Annotated[
+    Job,
+    Fields(
+        prefix="One job: ",
+        names=FIELDS,
+        options={
+            "attributes": typer.Option("--attribute"),
+            "threads": typer.Option(min=1),
+            **_flags("heavy", "memory_heavy"),
+            **{name: typer.Option(hidden=True) for name in URGENCY},
+        },
+        base=Job(id="", service_time=0.0),
+    ),
+]
+How = Annotated[
+    Manner,
+    Fields(
+        options={
+            "pace": typer.Option("--speed", metavar="N"),
+            **_flags("skip_known", "allow_unrunnable", "sync"),
+        }
+    ),
+]
+
+
 @with_fields
 def submit(
     *,
@@ -60,21 +90,7 @@ def submit(
     platform: str | None = None,
     user: str | None = None,
     urgency: int | None = None,
-    like: Annotated[
-        Job,
-        Fields(
-            prefix="One job: ",
-            names=FIELDS,
-            options={
-                "attributes": typer.Option("--attribute"),
-                "threads": typer.Option(min=1),
-                "heavy": typer.Option("--heavy"),
-                "memory_heavy": typer.Option("--memory-heavy"),
-                **{name: typer.Option(hidden=True) for name in URGENCY},
-            },
-            base=Job(id="", service_time=0.0),
-        ),
-    ],
+    like: Like,
     trace_format: Annotated[
         str | None,
         typer.Option(
@@ -82,11 +98,7 @@ def submit(
         ),
     ] = None,
     jobs: Annotated[int | None, typer.Option(min=1)] = None,
-    pace: Annotated[float | None, typer.Option("--speed", metavar="N")] = None,
-    prefix: str | None = None,
-    skip_known: Annotated[bool, typer.Option("--skip-known")] = False,
-    allow_unrunnable: Annotated[bool, typer.Option("--allow-unrunnable")] = False,
-    sync: Annotated[bool, typer.Option("--sync")] = False,
+    how: How,
     sets: Overrides = None,
     most_waiting: Annotated[int, typer.Option(min=1)] = 10_000,
     redis: Redis = None,
@@ -116,13 +128,6 @@ def submit(
         user: One job: its user (attribute user).
         urgency: One job: a higher one goes first, under every policy. Default: 0.
         jobs: Only the first N jobs of FILE.
-        pace: Submit jobs at their arrival times, N of their seconds per real second. Default: all
-            now.
-        prefix: Prefix of every id, to submit the same file again; of a scenario's a new one each
-            time by default.
-        skip_known: Skip jobs whose ids are known already.
-        allow_unrunnable: Accept jobs that no pool of the farm could run: they wait until one can.
-        sync: Wait until the jobs are on the server's disk, safe from loss of power.
         most_waiting: Of a scenario: pause while this many jobs are waiting.
 
     Examples:
@@ -132,25 +137,21 @@ def submit(
     """
     kind = _kind_of(source, trace_format, service_time)
     _refuse_stray_options(context, kind)
-    if kind == SCENARIO:
+    if kind == SCENARIO and source is not None:
         place = (redis, folder)
-        play_scenario(source or Path(), sets or (), place, prefix, most_waiting, as_json=as_json,
-                      quiet=quiet)  # fmt: skip
+        _play(source, sets or (), place, how.prefix, most_waiting, as_json=as_json, quiet=quiet)
         return
-    if pace is not None and not 0 < pace < float("inf"):
-        raise InputError(f"--speed: found {pace:g}; allowed: a positive number")
     wanted = None if platform is None else parse_platform(platform, "--platform", None)
     seconds = 0.0 if source else seconds_of(service_time or "", "--service-time", least=0.0)
     as_they_come = str(source) == "-" and trace_format is None
     where = "stdin" if str(source) == "-" else str(source or "submit")
     if source is not None and where != "stdin" and not source.exists():
         raise TraceError(f"{source}: no such file")
-    submission = Submission(where, skip_known=skip_known, sync=sync)
-    estimate: SubmissionEstimate | None = None
+    submission = Submission(where, how, as_they_come=as_they_come)
+    hidden = as_they_come or quiet or as_json or sys.stderr is None or not sys.stderr.isatty()
     try:
         with operating(redis, folder) as client:
-            pools = client.pools()
-            default = wanted or only_platform(pools)
+            default = wanted or only_platform(client.pools())
             if source is None:
                 at = parse_platform(None, "--platform", default)
                 if urgency is not None:
@@ -158,26 +159,9 @@ def submit(
                 found: Iterable[Job] = [described(like, seconds, job_id, at, user)]
             else:
                 found = jobs_of(source, trace_format, jobs, wanted, default)
-            if prefix is not None:
-                found = (msgspec.structs.replace(job, id=f"{prefix}{job.id}") for job in found)
-            found = sound(found, where)
-            if not allow_unrunnable:
-                found = runnable(found, pools, where, "--allow-unrunnable")
-            submission.begin(client)
-            if as_they_come and pace is None:
-                submission.stream(found)
-            elif as_they_come:
-                submission.paced(found, pace or 1.0)
-            else:
-                hidden = quiet or as_json or sys.stderr is None or not sys.stderr.isatty()
-                with counted_progress("submitting", silent=hidden) as show:
-                    if count > 1:
-                        submission.equal_ones(next(iter(found)), count, show)
-                    else:
-                        submission.at_once(list(found), pace, show)
-            submission.check_accepted()
-            if not (as_they_come or quiet or pace):
-                estimate = submission.estimate()
+            with counted_progress("submitting", silent=hidden) as show:
+                submission.submit(found, client, count, show)
+            estimate = None if quiet else submission.estimate()
     except FarmError as error:
         raise type(error)(f"{error}{_before(submission)}") from None
     except KeyboardInterrupt:
@@ -229,7 +213,7 @@ def _refuse_stray_options(context: typer.Context, kind: str) -> None:
             raise InputError(f"{parameter.opts[0]}: belongs to {its}; found {kind}{hint}")
 
 
-def play_scenario(
+def _play(
     scenario: Path,
     sets: Sequence[str],
     place: tuple[str | None, Path],
