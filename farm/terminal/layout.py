@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from farm.terminal.console import MAX_MESSAGE, plain
-from farm.terminal.tables import Cell, Column, Listing
+from farm.terminal.tables import Cell, Listing, ListingColumn
 
 #: columns of blank space between two columns
 GAP = 2
@@ -102,7 +102,7 @@ class Layout:
         return max(widest, *(cell_len(word) for word in name.split("\n")))
 
 
-def _cell(value: Cell, column: Column) -> Text:
+def _cell(value: Cell, column: ListingColumn) -> Text:
     if isinstance(value, Text):
         return value
     return Text(plain(value, MAX_MESSAGE) if column.folds else plain(value))
@@ -138,7 +138,7 @@ def _span(what: RenderableType) -> str:
 def story(rows: Iterable[tuple[str, object]]) -> Listing:
     """Return a table of names and values."""
     return Listing(
-        (Column(""), Column("", folds=True)),
+        (ListingColumn(""), ListingColumn("", folds=True)),
         [
             (Text(plain(name), "bold"), v if isinstance(v, Text) else Text(plain(v)))
             for name, v in rows

@@ -82,7 +82,7 @@ def progress(
         with shown(what, counted=counted) as update:
             yield update
     else:
-        with _Lines(what) as lines:
+        with _ProgressLines(what) as lines:
             yield lines.take
 
 
@@ -110,7 +110,7 @@ def counted_progress(what: str, *, silent: bool = False) -> Iterator[Callable[[i
         yield lambda done, of: update(completed=done, total=of)
 
 
-class _Lines:
+class _ProgressLines:
     """Writes how far the work is every few seconds, with the remaining time if known."""
 
     def __init__(self, what: str) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Cell: TypeAlias = "str | Text"
 
 
-class Column(NamedTuple):
+class ListingColumn(NamedTuple):
     """A column of a listing."""
 
     name: str
@@ -28,19 +28,19 @@ class Column(NamedTuple):
     folds: bool = False
 
 
-def texts(*names: str) -> tuple[Column, ...]:
+def texts(*names: str) -> tuple[ListingColumn, ...]:
     """Return columns of text."""
-    return tuple(Column(name) for name in names)
+    return tuple(ListingColumn(name) for name in names)
 
 
-def numbers(*names: str) -> tuple[Column, ...]:
+def numbers(*names: str) -> tuple[ListingColumn, ...]:
     """Return columns of numbers."""
-    return tuple(Column(name, right=True) for name in names)
+    return tuple(ListingColumn(name, right=True) for name in names)
 
 
-def folding(*names: str) -> tuple[Column, ...]:
+def folding(*names: str) -> tuple[ListingColumn, ...]:
     """Return columns of text that may be folded over several lines."""
-    return tuple(Column(name, folds=True) for name in names)
+    return tuple(ListingColumn(name, folds=True) for name in names)
 
 
 class Listing:
@@ -53,7 +53,7 @@ class Listing:
 
     def __init__(
         self,
-        columns: Sequence[Column],
+        columns: Sequence[ListingColumn],
         rows: Iterable[Sequence[Cell]],
         *,
         title: str = "",

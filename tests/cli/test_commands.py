@@ -265,7 +265,7 @@ def test_progress_is_shown_also_without_a_terminal(
         said("2 of 4 runs, ")
     with output.progress("reading"):
         said("reading, 0s so far\n")
-    lines = output._Lines("runs")  # of those made in the first 10 s, 3 are left
+    lines = output._ProgressLines("runs")  # of those made in the first 10 s, 3 are left
     lines.take(completed=0, total=5)
     lines.take(completed=2)
     lines._made_after = 10.0

@@ -48,7 +48,7 @@ from farm.units import format_roughly
 from farm.upstream.boinc.durations import check_deadline, time_limit
 
 
-class _Instant:
+class _EmptyAgenda:
     """An agenda on which nothing becomes due: the log says when it happened."""
 
     now = 0.0
@@ -66,7 +66,7 @@ class RecordedFarm:
     def __init__(self, scenario: Scenario, *, live: bool) -> None:
         self._pools = {pool.name: pool for pool in pool_specs(scenario)}
         self._live = live
-        self._instant = _Instant()
+        self._instant = _EmptyAgenda()
         self._played: dict[str, EmulatedBuilder] = {}
         self._sent: dict[tuple[str, int], StartJob] = {}
         self.jobs: dict[str, Job] = {}
@@ -160,7 +160,7 @@ class RunTime(msgspec.Struct, frozen=True):
     sent: bool | None = None
 
 
-class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+class RunningAttempt(msgspec.Struct, frozen=True, kw_only=True):
     """A running attempt: where, for how many seconds, what was reported of it, what size sent."""
 
     builder: str
@@ -169,14 +169,14 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     sent_size: float | None = None
 
 
-class Learned(msgspec.Struct, frozen=True, kw_only=True):
+class LearnedFarm(msgspec.Struct, frozen=True, kw_only=True):
     """An estimator with what it has learned, and the farm that it may be asked about."""
 
     estimator: RuntimeEstimator
     builders: dict[str, Builder]
     jobs: dict[str, Job]
     #: by job
-    running: dict[str, Attempt] = {}
+    running: dict[str, RunningAttempt] = {}
     #: what a job of BOINC's says beside its size: its bound, and when it is due, seconds from now
     size_bound: float | None = None
     deadline: float | None = None
@@ -270,7 +270,9 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
             )
         return found
 
-    def _on(self, job: Job, builder: Builder | None, attempt: Attempt | None = None) -> RunTime:
+    def _on(
+        self, job: Job, builder: Builder | None, attempt: RunningAttempt | None = None
+    ) -> RunTime:
         estimator = self.estimator
         basis = estimator.basis(job, builder)
         more: dict[str, object] = {}
@@ -354,7 +356,7 @@ def learned_from(
     folder: Path,
     name: str | None = None,
     at: float | None = None,
-) -> Learned:
+) -> LearnedFarm:
     """Return the estimator of a run directory, a snapshot or state file, or a live farm (None).
 
     ``name``: another estimator than the farm's own, which learns from a run directory. ``at``: the
@@ -367,7 +369,7 @@ def learned_from(
     return _of_image(image_from(source, redis, folder), name)
 
 
-def _of_run(path: Path, name: str | None, at: float | None) -> Learned:
+def _of_run(path: Path, name: str | None, at: float | None) -> LearnedFarm:
     run = load_run(path, unfinished=True)
     scenario = run.scenario
     own = name is None or name == scenario.scheduling.runtime_estimates
@@ -382,12 +384,12 @@ def _of_run(path: Path, name: str | None, at: float | None) -> Learned:
         if not entry.ignored:
             learner.take(entry.event)
     asked_at = last if at is None else at
-    return Learned(
+    return LearnedFarm(
         estimator=estimator,
         builders=farm.builders,
         jobs=farm.jobs,
         running={
-            job: Attempt(
+            job: RunningAttempt(
                 builder=start.builder,
                 elapsed=max(0.0, asked_at - since),
                 progress=farm.progress(job, asked_at),
@@ -398,7 +400,7 @@ def _of_run(path: Path, name: str | None, at: float | None) -> Learned:
     )
 
 
-def _of_image(image: FarmImage, name: str | None) -> Learned:
+def _of_image(image: FarmImage, name: str | None) -> LearnedFarm:
     scenario, snapshot = farm_of(image), image.snapshot
     own = scenario.scheduling.runtime_estimates
     if name is not None and name != own:
@@ -414,12 +416,12 @@ def _of_image(image: FarmImage, name: str | None) -> Learned:
     except StateError as error:
         raise StateError(f"snapshot: statistics: {error}") from None
     records = [*snapshot.running, *snapshot.waiting]
-    return Learned(
+    return LearnedFarm(
         estimator=estimator,
         builders={one.builder.id: one.builder for one in snapshot.builders},
         jobs={record.job.id: record.job for record in records},
         running={
-            record.job.id: Attempt(
+            record.job.id: RunningAttempt(
                 builder=record.builder,
                 elapsed=0.0 if record.started_at is None else snapshot.at - record.started_at,
                 progress=image.progress.get(record.job.id),

@@ -52,7 +52,7 @@ ALLOWED = ", ".join([*(f"pools.NAME.{one}" for one in OF_POOLS), *OF_RULES])
 OF_JOBS = ("urgency", "score", "priority", "level")
 
 
-class Setting(msgspec.Struct, frozen=True):
+class ChangedKey(msgspec.Struct, frozen=True):
     """One key of a farm, and its value before and after."""
 
     key: str
@@ -93,7 +93,7 @@ def asked_of(assignments: Sequence[str]) -> dict[str, str]:
     return asked
 
 
-def set_all(client: FarmClient, asked: dict[str, str]) -> list[Setting]:
+def set_all(client: FarmClient, asked: dict[str, str]) -> list[ChangedKey]:
     """Set keys of a live farm (``asked_of``), all or none; return them once it goes by them.
 
     Raises InputError for a key that this farm has not; ServerError if the scheduler does not
@@ -111,7 +111,7 @@ def set_all(client: FarmClient, asked: dict[str, str]) -> list[Setting]:
     for name in wanted.pools or {}:
         _check_limits(name, wanted, pools[name])
     choose(client, wanted)
-    return [Setting(key, before.get(key, "1"), value) for key, value in asked.items()]
+    return [ChangedKey(key, before.get(key, "1"), value) for key, value in asked.items()]
 
 
 def urgency_of(assignments: Sequence[str]) -> PriorityChanged:

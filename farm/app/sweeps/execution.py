@@ -63,14 +63,14 @@ class SeededRun(NamedTuple):
         return digest.hexdigest()
 
 
-class Batch(NamedTuple):
+class PlayedRuns(NamedTuple):
     """The figures of runs; fewer than there were runs if the next one failed."""
 
     figures: list[Figures]
     error: FarmError | None = None
 
 
-def _play(runs: Sequence[SeededRun]) -> Batch:
+def _play(runs: Sequence[SeededRun]) -> PlayedRuns:
     """Simulate runs of one scenario, their jobs drawn together.
 
     The figures are as they would be read back, so that both write the same.
@@ -92,7 +92,7 @@ def _play(runs: Sequence[SeededRun]) -> Batch:
             found.append(simulated_run(seeded, load=load).kept.figures)
     except FarmError as raised:
         error = raised
-    return Batch(msgspec.json.decode(msgspec.json.encode(found), type=list[Figures]), error)
+    return PlayedRuns(msgspec.json.decode(msgspec.json.encode(found), type=list[Figures]), error)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from farm.app.long_running.invocations import ExecutingJob, Invocations, QueuedJ
 from farm.app.long_running.snapshots import image_from
 from farm.core.queues.fair_share.listing import Filter, InvocationView
 from farm.terminal.output import note, print_json
-from farm.terminal.tables import Column, Listing, folding, numbers, texts
+from farm.terminal.tables import Listing, ListingColumn, folding, numbers, texts
 from farm.units import format_roughly, many
 
 _CHILDREN = (
@@ -55,7 +55,7 @@ def _show(found: Invocations) -> None:
     executing, idle = many(found.executing_slots, "slot"), many(found.idle_slots, "slot")
     waiting = many(found.waiting, "job")
     note(f"{where}: {waiting} waiting, {executing} executing, {idle} idle")
-    tables: tuple[tuple[tuple[Column, ...], list[tuple[str, ...]]], ...] = (
+    tables: tuple[tuple[tuple[ListingColumn, ...], list[tuple[str, ...]]], ...] = (
         (_CHILDREN, [_child(one) for one in found.children]),
         (_QUEUE, [(q.job, _path(q.invocation), *_times(q, q.waiting_time)) for q in found.queue]),
         (
