@@ -202,9 +202,8 @@ def test_algorithms_of_the_caller():
     class Four(Fixed, frozen=True, kw_only=True):
         builders: int = 4
 
-    for algorithm, size in (
-        (three, 3), (Four, 4), (Fixed(builders=5), 5), ("taskcluster", None),
-    ):  # fmt: skip
+    given = (three, 3), (Four, 4), (Fixed(builders=5), 5), ("taskcluster", None)
+    for algorithm, size in given:
         found = farm.simulate(LITTLE, pools=ELASTIC, algorithms={"p": algorithm})
         assert found.summary["jobs"]["succeeded"] == 30
         if size is not None:

@@ -42,8 +42,8 @@ class Page(html.parser.HTMLParser):
         self._island = given.get("id") if tag == "script" else None
         self.charts += tag == "svg"
         self.programs += tag == "script" and "type" not in given
-        self.loads += [value or "" for name, value in attrs if name in {"src", "href", "srcset"}
-                       and not (value or "").startswith(("#", "data:"))]  # fmt: skip
+        loads = [value or "" for name, value in attrs if name in {"src", "href", "srcset"}]
+        self.loads += [one for one in loads if not one.startswith(("#", "data:"))]
 
     def handle_data(self, data: str) -> None:
         if self._island and data.strip():
@@ -183,8 +183,8 @@ def test_what_is_drawn_is_what_is_in_the_run() -> None:
         lines: Any = chart.axes.lines
         assert max(max(line.get_ydata()) for line in lines) > 1
         waits: Any
-        [waits] = [line for line in run.plot("distribution")[0].axes.lines
-                   if line.get_label() == column.split("_")[0]]  # fmt: skip
+        curves = {line.get_label(): line for line in run.plot("distribution")[0].axes.lines}
+        waits = curves[column.split("_")[0]]
         longest = np.nanmax(run.jobs[column])
         assert waits.get_xdata()[-1] == pytest.approx(longest)
     [bar, *_] = run.plot("invocations")[0].axes.patches
@@ -204,10 +204,10 @@ def test_counts_over_time_are_the_highest_of_each_interval() -> None:
 def test_slots_are_distinguished_and_their_busy_time_adds_up() -> None:
     """Concurrent jobs on one builder are in separate slots; shares are of true time."""
     given = [("1", 0, 4, "a"), ("2", 1, 2, "a"), ("3", 4, 6, "a"), ("4", 0, 8, "b")]
-    ends = [EndJob(Job(id=name, service_time=1.0), "succeeded", 1, 0.0, end, start, start, builder)
-            for name, start, end, builder in given]  # fmt: skip
     recorder = Recorder()
-    recorder.ends += ends
+    for name, start, end, builder in given:
+        job = Job(id=name, service_time=1.0)
+        recorder.ends.append(EndJob(job, "succeeded", 1, 0.0, end, start, start, builder))
     jobs = JobsOverTime(table_of(recorder.records(), ()))
     found = lanes(jobs)
     assert [lane.name for lane in found] == ["a", "a 2", "b"]

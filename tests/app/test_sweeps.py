@@ -158,10 +158,8 @@ def test_a_key_that_changes_nothing_is_reported() -> None:
 @pytest.mark.slow
 def test_a_killed_sweep_resumes_with_the_same_bytes(tmp_path: Path) -> None:
     """Finished runs are kept, a file being written is whole or absent, the rest is run again."""
-    command = [
-        sys.executable, "-m", "farm", "sweep", "mm1", "--vary", "scheduling.policy=fifo,sjf",
-        "-n", "200", "--set", "workload.0.count=2000", "--quiet", "--out",
-    ]  # fmt: skip
+    words = "sweep mm1 --vary scheduling.policy=fifo,sjf -n 200 --set workload.0.count=2000 --quiet"
+    command = [sys.executable, "-m", "farm", *words.split(), "--out"]
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     subprocess.run([*command, str(whole)], check=True, capture_output=True, timeout=120)
     process = subprocess.Popen([*command, str(killed)], stdout=subprocess.DEVNULL)

@@ -129,8 +129,8 @@ def test_an_import_recognises_its_source(farm):
 def test_compare_prints_a_table_and_json(farm):
     """Two runs, also of different scenarios and seeds, side by side."""
     farm("simulate", "farm.yaml", "--quiet", "--out", "one")
-    farm("simulate", "farm.yaml", "--set", "seed=9", "--set", "pools.linux.builders=1",
-         "--set", "workload.0.arrivals.count=9", "--quiet", "--out", "two")  # fmt: skip
+    changes = "--set seed=9 --set pools.linux.builders=1 --set workload.0.arrivals.count=9"
+    farm("simulate", "farm.yaml", *changes.split(), "--quiet", "--out", "two")
     done = farm("compare", "one", "two")
     assert done.code == 0, done.err
     assert "one" in done.out
@@ -225,10 +225,9 @@ def test_names_of_any_script_are_taken_and_shown_as_far_as_the_terminal_can(tmp_
     text = SMALL.replace("small", "größe").replace("amd64", "größe")
     (tmp_path / "named.yaml").write_text(text, encoding="utf-8")
     for encoding, name in (("utf-8", "größe"), ("ascii", r"gr\xf6\xdfe")):
-        done = subprocess.run(
-            [sys.executable, "-m", "farm", "simulate", "named.yaml", "--quiet"],
-            cwd=tmp_path, env={"PYTHONIOENCODING": encoding}, capture_output=True, timeout=60,
-        )  # fmt: skip
+        words = [sys.executable, "-m", "farm", "simulate", "named.yaml", "--quiet"]
+        env = {"PYTHONIOENCODING": encoding}
+        done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, timeout=60)
         assert done.returncode == 0, done.stderr
         assert name in done.stdout.decode(encoding)
 

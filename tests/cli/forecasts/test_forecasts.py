@@ -76,10 +76,8 @@ def test_estimates_of_a_simulated_run_are_scored(farm, tmp_path: Path) -> None:
     code, out, _ = farm("admin", "score", "run", "--json", "--plot", "figure.svg")
     assert code == 0
     scores = {(s["rules"], s["run_times"]): s for s in json.loads(out)}
-    assert list(scores) == [
-        ("launchpad", "oracle"), ("rollout", "oracle"),
-        ("launchpad", "last-3"), ("rollout", "last-3"),
-    ]  # fmt: skip
+    rules = "launchpad", "rollout"
+    assert list(scores) == [(rule, source) for source in ("oracle", "last-3") for rule in rules]
     certain = scores["rollout", "oracle"]
     # run times are known and the order is that of arrival: the rollout is the simulation
     assert certain["mean_absolute_error_time_s"] == pytest.approx(0.0, abs=1e-6)
@@ -196,8 +194,8 @@ def test_whatif_sizes_provisioned_pools_as_the_farm_would(farm) -> None:
 
 def test_whatif_lets_jobs_arrive_as_lately_where_they_can_overtake(farm, monkeypatch) -> None:
     """Shortest first with what came lately; unless told otherwise, or too many jobs wait."""
-    load = {"count": 300, "poisson": {"rate": "0.19/s"},
-            "service_time": {"exponential": {"mean": "20s"}}}  # fmt: skip
+    times = {"exponential": {"mean": "20s"}}
+    load = {"count": 300, "poisson": {"rate": "0.19/s"}, "service_time": times}
     rules = {"policy": "sjf", "runtime_estimates": "oracle"}
     scenario = parse_scenario(small_scenario({"slots": 4}, load, scheduling=rules))
     found, memory = list[FarmSnapshot](), ArrivalMemory()

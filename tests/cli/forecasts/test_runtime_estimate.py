@@ -57,9 +57,8 @@ def test_each_rung_is_named_with_its_samples(run: Path):
     waiting, slow = rows(run, *asked, "--platform", "amd64/virtual")
     assert (waiting["rung"], waiting["samples"]) == ("the kind on all builders", 12)
     assert waiting["estimate_s"] == pytest.approx(20.0)
-    assert (slow["builder"], slow["rung"], slow["samples"]) == (
-        "slow-1", "the kind on this builder", 12,
-    )  # fmt: skip
+    assert (slow["builder"], slow["samples"]) == ("slow-1", 12)
+    assert slow["rung"] == "the kind on this builder"
     (fast,) = rows(run, *asked, "--platform", "arm64/virtual", "--builder", "fast-1")
     assert (fast["rung"], fast["estimate_s"]) == ("the kind on all builders", pytest.approx(10.0))
     other, _ = rows(run, "--kind", "other", "--declared", "1m")

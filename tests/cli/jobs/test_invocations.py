@@ -84,18 +84,13 @@ def test_each_filter_lists_what_it_says(image: Path) -> None:
     queued, active, everything = (
         listed(image, "--where", f"state={state}") for state in ("waiting", "live", "all")
     )
-    lists = ("children", "queue", "executing", "idle")
-    assert [names(queued["arm64"], what) for what in lists] == [
-        ["app", "web"], ["q3", "q2"], [], [],
-    ]  # fmt: skip
+    lists, waiting = ("children", "queue", "executing", "idle"), ["q3", "q2"]
+    assert [names(queued["arm64"], what) for what in lists] == [["app", "web"], waiting, [], []]
     assert [names(queued["amd64"], what) for what in lists] == [[], [], [], []]
-    assert [names(active["arm64"], what) for what in lists] == [
-        ["app", "web"], ["q3", "q2"], ["q1"], [],
-    ]  # fmt: skip
+    assert [names(active["arm64"], what) for what in lists] == [["app", "web"], waiting, ["q1"], []]
     assert [names(active["amd64"], what) for what in lists] == [["run"], [], ["r"], []]
-    assert [names(everything["amd64"], what) for what in lists] == [
-        ["done", "run"], [], ["r"], ["linux-1"],
-    ]  # fmt: skip
+    listed_all = [names(everything["amd64"], what) for what in lists]
+    assert listed_all == [["done", "run"], [], ["r"], ["linux-1"]]
     assert everything == listed(image)
     for platform in ("amd64", "arm64"):
         for count in ("waiting", "executing_slots", "idle_slots"):

@@ -117,10 +117,8 @@ def test_jobs_from_a_pipe_are_submitted_up_to_the_mistake(still: StillFarm):
 def test_ctrl_c_while_waiting_for_a_pipe(still: StillFarm):
     """Jobs are submitted as they arrive; the message says how many were."""
     words = [sys.executable, "-m", "farm.cli.main", "submit", "-", "--redis", still.url]
-    with subprocess.Popen(
-        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        env=os.environ | {"FARM_PREFIX": still.keys.prefix},
-    ) as process:  # fmt: skip
+    pipe, env = subprocess.PIPE, os.environ | {"FARM_PREFIX": still.keys.prefix}
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, env=env) as process:
         assert process.stdin is not None
         stream, last = still.keys.stream("submissions"), "0-0"
         for name in "xy":  # when the second has come, the first one is counted

@@ -151,10 +151,8 @@ def test_no_docker_engine_is_one_message(tmp_path, locked_server):
     """At the start (or that the SDK is not installed), not at the first launch."""
     url = f"redis://:right@127.0.0.1:{locked_server}/0"
     name = scenario(tmp_path, "algorithm: fixed, builders: 1, max: 1")
-    code, heard = provisioner_process(
-        tmp_path, name, "--redis", url, "--backend", "docker",
-        DOCKER_HOST=f"unix://{tmp_path}/no.sock",
-    )  # fmt: skip
+    options, nowhere = ("--redis", url, "--backend", "docker"), f"unix://{tmp_path}/no.sock"
+    code, heard = provisioner_process(tmp_path, name, *options, DOCKER_HOST=nowhere)
     assert code == 2
     assert "no Docker Engine answers" in heard or "needs the docker package" in heard
 

@@ -47,11 +47,10 @@ def test_names_reach_a_terminal_as_text_only(still: StillFarm):
     batch = Batch()
     batch.tries["running"].append(Try(1, EVIL, 1.0, EVIL))
     still.store.commit(batch, {}, 1.0)
-    for words in (
-        ["jobs", "--state", "all"], ["job", name], ["job", "running"], ["job", "failed"],
-        ["builders"], ["job", name, "--why"], ["job", "running", "--why"], ["drain", "*"],
-        ["jobs", "--state", "all", "--limit", "1"], ["job", EVIL],
-    ):  # fmt: skip
+    jobs = [["job", one] for one in (name, "running", "failed", EVIL)]
+    why = [["job", one, "--why"] for one in (name, "running")]
+    lists = ["jobs", "--state", "all"], ["jobs", "--state", "all", "--limit", "1"], ["builders"]
+    for words in (*jobs, *why, *lists, ["drain", "*"]):
         done = still.farm(*words)
         assert done.exception is None or isinstance(done.exception, FarmError | SystemExit)
         for character in ("\x1b", "\x9b", "\u202e", "\r", "\x07"):
@@ -281,10 +280,8 @@ def test_several_patterns_are_drained_together(still: StillFarm):
 def test_pools_say_why_no_builder_comes(still: StillFarm):
     """The limit, drained and failed ones, no room on a host; lost ones are counted."""
     snapshot = PoolSnapshot(pool="linux", at=1.0, draining=3, idle=1, waiting_jobs=7)
-    still.publish(
-        provisioned=True, most=4, unplaced=2, why="7 jobs", watcher="w",
-        states={"draining": 3, "failed": 1},
-    )  # fmt: skip
+    states = {"draining": 3, "failed": 1}
+    still.publish(provisioned=True, most=4, unplaced=2, why="7 jobs", watcher="w", states=states)
     report = still.client.hget(still.keys.pools, "linux")
     changed = {**json.loads(report), "snapshot": msgspec.to_builtins(snapshot)}
     still.client.hset(still.keys.pools, "linux", json.dumps(changed))
