@@ -78,8 +78,10 @@ def import_trace(
     fields = columns_of(column)
     # csv and taskcluster are both: then a table was meant if the result is to be one
     if source in FORMATS and (source not in NAMES or _is_table(source, files, out)):
+        if len(files) > 1:
+            raise InputError(f"import: found {len(files)} files; allowed with {source}: one")
         options = TraceOptions(jobs=jobs, fields=fields, parallel=parallel)
-        _trace(source, files, out, options, show=show, quiet=quiet)
+        _trace(source, files[0], out, options, show=show, quiet=quiet)
         return
     if out is not None and out.suffix == ".csv":
         raise InputError(f"{out}: records of {source} become a bundle; allowed: a new directory")
@@ -105,18 +107,10 @@ def _is_table(source: str, files: Sequence[Path], out: Path | None) -> bool:
 
 
 def _trace(
-    name: str,
-    files: Sequence[Path],
-    out: Path | None,
-    options: TraceOptions,
-    *,
-    show: bool,
-    quiet: bool,
+    name: str, path: Path, out: Path | None, options: TraceOptions, *, show: bool, quiet: bool
 ) -> None:
-    if len(files) > 1:
-        raise InputError(f"import: found {len(files)} files; allowed with {name}: one")
     with progress("reading", silent=quiet):
-        records = read_records(files[0], name, options)
+        records = read_records(path, name, options)
         found = list(trace_jobs(records, options, records.name))
     remark(*records.remarks, quiet=quiet)
     if show:
