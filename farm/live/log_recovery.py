@@ -191,5 +191,5 @@ class _Replay:
             jobs={name: job_record(state) for name, state in scheduler.jobs.items()},
             builders={name: builder_record(state) for name, state in scheduler.builders.items()},
             wanted=requests.wanted,
-            learned=SchedulerMemory(statistics_of(scheduler), trees_of(scheduler)),
+            learned=SchedulerMemory(statistics_of(scheduler.estimator), trees_of(scheduler)),
         )

@@ -231,7 +231,7 @@ class ControlPlane:
             # sizes are the scenario's then: a what-if may change them
             snapshot=replace(snapshot, choices=replace(choices, pools={})),
             scenario=as_chosen(self._scenario, choices),
-            statistics=statistics_of(self._scheduler),
+            statistics=statistics_of(self._scheduler.estimator),
             progress=self._protocol.progress(self._scheduler.jobs),
             lost=self._lost_lately(time.monotonic()),
             recent=self._arrivals.recent(snapshot.at),
@@ -243,7 +243,7 @@ class ControlPlane:
             return
         self._is_unsaved = False
         learned = SchedulerMemory(
-            statistics=statistics_of(self._scheduler),
+            statistics=statistics_of(self._scheduler.estimator),
             trees=trees_of(self._scheduler),
             calibrations={name: one.platforms for name, one in self._calibrations.items()},
             lately=self._lately.memory,

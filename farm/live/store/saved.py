@@ -19,7 +19,6 @@ from farm.core.errors import ServerError
 from farm.core.model import Builder, Platform
 from farm.core.queues.fair_share.tree_snapshot import TreeMemory
 from farm.core.rules import Choices
-from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import BuilderRecord, FarmSnapshot, JobRecord
 from farm.core.state.working_state import BuilderRequest, PoolCounts
 from farm.forecasts.dispatch.recent_errors import ErrorMemory
@@ -98,9 +97,8 @@ class SchedulerMemory(msgspec.Struct, frozen=True, omit_defaults=True):
     lately: ErrorMemory = msgspec.field(default_factory=ErrorMemory)
 
 
-def statistics_of(scheduler: Scheduler) -> dict[str, object] | None:
-    """Return what a scheduler's runtime estimator dumps; None: it has nothing to dump."""
-    estimator: object = scheduler.estimator
+def statistics_of(estimator: object) -> dict[str, object] | None:
+    """Return what a runtime estimator dumps; None: it has nothing to dump."""
     return estimator.dump() if hasattr(estimator, "dump") else None
 
 
