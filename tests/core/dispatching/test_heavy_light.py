@@ -91,6 +91,9 @@ def test_a_heavy_job_goes_where_the_load_is_lowest():
     farm.finish("l4")
     farm.finish("l2")
     assert farm.submit("h2") == ["h2@b1"]
+    farm = Loaded(4)
+    farm.join("b1", index=1, slots=4)  # of another kind
+    assert farm.submit("h1 h2") == ["h1@b0", "h2@b1"]
 
 
 def test_an_idle_builder_has_room_whatever_it_reports():
@@ -161,6 +164,11 @@ def test_fair_share_holds_among_heavy_and_among_light_jobs():
     assert farm.submit("h4 l2", attributes={"user": "b"}) == ["l2@b0"]
     assert farm.finish("h1") == ["h4@b0"]
     assert farm.finish("l1") == []
+
+
+def test_a_fair_share_offers_heavy_jobs_no_slot_of_an_overloaded_builder():
+    """The slot that has been free longest is the one beside the first heavy job."""
+    assert Loaded(2, 4, **FAIR).submit("h1 h2") == ["h1@b0", "h2@b1"]
 
 
 def test_a_restored_scheduler_knows_the_overloaded_builders():
