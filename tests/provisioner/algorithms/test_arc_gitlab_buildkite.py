@@ -33,6 +33,7 @@ def test_arc(plan: Any, counts: dict[str, int], expected: tuple[int, int, int]) 
     ("in_use", "options", "idle"),
     [
         (200, {"scale_factor": 0.2}, 40),
+        (200, {"scale_factor": 1.0}, 200),
         (200, {"scale_factor": 0.2, "scale_factor_limit": 30}, 30),
         (10, {"scale_factor": 0.2, "idle_count": 5}, 5),
         (200, {"scale_factor": 0.2, "scale_factor_limit": 3, "idle_count": 5}, 5),

@@ -1,0 +1,16 @@
+"""Values as tables and command lines write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from farm.core.fields import fields_of
+from farm.core.model import Job
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("true", True), ("1", True), ("False", False), ("0", False)]
+)
+def test_a_flag_is_a_word_or_a_number(text: str, value: bool) -> None:
+    """A table that writes 1 for its heavy jobs has heavy jobs."""
+    assert fields_of(Job)["heavy"].of_text(text) is value
