@@ -130,6 +130,11 @@ def test_an_instant_before_the_latest_counts_as_the_latest() -> None:
     progress.start(4.0, "b", 1.0)
     assert progress.pop_due(6.0) == (6.0, "a")
     assert progress.pop_due(6.0) == (6.0, "b")
+    progress = Progress(THESIS)
+    progress.start(5.0, "a", 1.0, heavy=True)
+    progress.start(5.0, "b", 4.0, heavy=True)
+    progress.stop(4.0, "a")  # the other is faster from 5 s on
+    assert progress.pop_due(9.0) == (9.0, "b")
 
 
 def test_misuse_is_an_invariant_error() -> None:
