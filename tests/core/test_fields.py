@@ -1,9 +1,10 @@
-"""Values as tables and command lines write them."""
+"""Values as tables and command lines write them, and what is said of those that are wrong."""
 
 from __future__ import annotations
 
 import pytest
 
+from farm.core.errors import allowed_by
 from farm.core.fields import fields_of
 from farm.core.model import Job
 
@@ -14,3 +15,8 @@ from farm.core.model import Job
 def test_a_flag_is_a_word_or_a_number(text: str, value: bool) -> None:
     """A table that writes 1 for its heavy jobs has heavy jobs."""
     assert fields_of(Job)["heavy"].of_text(text) is value
+
+
+def test_where_no_words_are_ours_pydantics_say_what_is_allowed() -> None:
+    """Without its "Input should be a valid", which no other message has."""
+    assert allowed_by({"type": "list_type", "msg": "Input should be a valid list"}) == "list"
