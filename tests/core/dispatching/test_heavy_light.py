@@ -145,6 +145,19 @@ def test_held_for_long_enough_a_heavy_job_goes_to_an_overloaded_builder():
     assert farm.finish("h1") == ["l1@b0"]
 
 
+def test_each_wave_of_heavy_jobs_is_held_from_its_own_beginning():
+    """A job that arrives when none is held waits as long as the first did."""
+    farm = Loaded(2, rule=reported(hold_at_most=60.0))
+    farm.submit("l0")
+    farm.started("l0")
+    farm.report("b0", overloaded=True)
+    for name, farm.at in (("h1", 100.0), ("h2", 1000.0)):
+        assert farm.submit(name) == []
+        assert farm.ring(farm.alarms[-1]) == [f"{name}@b0"]
+        assert farm.finish(name) == []
+    assert farm.alarms == [160.0, 1060.0]
+
+
 def test_load_by_the_contention_law():
     """Threads count, light ones too, by the law of the builder's pool."""
     law = ContentionLaw(ThreadSlowdown(4, 4))
