@@ -89,3 +89,11 @@ def test_jenkins_never_stops_and_keeps_its_minimum(plan: Any) -> None:
 def test_jenkins_without_a_queue(plan: Any, slots: int, start: int) -> None:
     """Protects an idle farm: m alone never starts a builder."""
     assert plan(Jenkins(max=50, initial_delay=0.0), busy=slots, running_jobs=slots)[1] == start
+
+
+def test_jenkins_starts_for_more_than_what_the_margin_lacks(plan: Any) -> None:
+    """Protects the limit itself: half a job on average, beside a margin of a half, is no more."""
+    jenkins = Jenkins(max=50, initial_delay=0.0, decay=0.5, margin=0.5, margin0=0.5)
+    busy = {"busy": 1, "running_jobs": 1}
+    assert plan(jenkins, waiting_jobs=1, **busy)[1] == 0
+    assert plan(jenkins, waiting_jobs=2, **busy)[1] == 1
