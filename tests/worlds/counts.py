@@ -32,6 +32,8 @@ def check(scheduler: Scheduler) -> None:
         assert not (waiting and able), "work conservation: a job waits beside a free builder"
         best = min(able, key=lambda b: (scheduler.rules.ranking(b), b.builder.index), default=None)
         assert lane.best_builder() is best
+    for group in matching.groups.values():
+        assert group.slots.keys() == {number for _, number in group.ends}
     for builder in builders:
         slots = builder.slots
         assert builder.busy == sum(s.running is not None or s.cleaning for s in slots)
