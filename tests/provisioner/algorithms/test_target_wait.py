@@ -84,6 +84,14 @@ def test_grows_at_once_and_shrinks_after_holding(plans: Any) -> None:
     ]
 
 
+def test_an_idle_pool_shrinks_to_none_in_one_step(plans: Any) -> None:
+    """Protects against one builder that outlives the others by another ``hold``."""
+    target = TargetWait(max=50, objective=300.0, hold=60.0)
+    work = {"waiting_jobs": 20, "waiting_work": 6000.0}
+    made = plans(target, {"at": 0.0, **work}, *({"at": at, "idle": 20} for at in (30.0, 90.0)))
+    assert [plan.stop for plan in made] == [0, 0, 20]
+
+
 def test_a_burst_while_holding_starts_the_wait_again(plans: Any) -> None:
     """Protects a pool whose surplus is interrupted."""
     target = TargetWait(max=50, objective=300.0, hold=60.0)
