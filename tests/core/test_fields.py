@@ -6,7 +6,7 @@ import pytest
 
 from farm.core.errors import allowed_by
 from farm.core.fields import fields_of
-from farm.core.model import Job
+from farm.core.model import Cause, Job
 
 
 @pytest.mark.parametrize(
@@ -20,3 +20,9 @@ def test_a_flag_is_a_word_or_a_number(text: str, value: bool) -> None:
 def test_where_no_words_are_ours_pydantics_say_what_is_allowed() -> None:
     """Without its "Input should be a valid", which no other message has."""
     assert allowed_by({"type": "list_type", "msg": "Input should be a valid list"}) == "list"
+
+
+def test_causes_keep_their_names() -> None:
+    """They stand in event logs and tables that were saved."""
+    names = "finished failed lost poisonous requested fail-fast unrunnable stopped"
+    assert [cause.value for cause in Cause] == names.split()
