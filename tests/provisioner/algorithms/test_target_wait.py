@@ -92,6 +92,12 @@ def test_an_idle_pool_shrinks_to_none_in_one_step(plans: Any) -> None:
     assert [plan.stop for plan in made] == [0, 0, 20]
 
 
+def test_a_pool_beyond_its_limit_keeps_the_builders_that_work(plan: Any) -> None:
+    """Protects running jobs where all builders are enough and fewer are allowed."""
+    busy = {"busy": 5, "running_jobs": 5, "next_slot_time": 0.0}
+    assert plan(TargetWait(max=2, objective=300.0), **busy) == (2, 0, 0)
+
+
 def test_a_burst_while_holding_starts_the_wait_again(plans: Any) -> None:
     """Protects a pool whose surplus is interrupted."""
     target = TargetWait(max=50, objective=300.0, hold=60.0)
