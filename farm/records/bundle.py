@@ -12,15 +12,12 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import hmac
-import secrets
 import shutil
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import islice
 from pathlib import Path
-from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
@@ -303,34 +300,3 @@ def _refuse(path: Path, decoder: Decoder[Attempt], lines: list[bytes], before: i
             decoder.decode(line)
         except msgspec.MsgspecError as error:
             raise TraceError(f"{path}, line {number}: {error}") from None
-
-
-def anonymized(bundle: Bundle) -> Bundle:
-    """Return the bundle with every name replaced by a keyed hash; labels of runners stay.
-
-    The key is drawn, and forgotten: names are the same within the bundle and nowhere else.
-    """
-    key = secrets.token_bytes(32)
-    known: dict[str, str] = {"": ""}
-
-    def hashed(name: str) -> str:
-        if name not in known:
-            known[name] = hmac.new(key, name.encode(), "sha256").hexdigest()[:12]
-        return known[name]
-
-    def each(one: Attempt) -> Attempt:
-        names: dict[str, Any] = {
-            field: hashed(getattr(one, field))
-            for field in ("id", "job", "runner", "kind", "matrix", "user")
-        }
-        names["attributes"] = {name: hashed(text) for name, text in one.attributes.items()}
-        if one.level:  # a number, and no name: jobs go by it
-            names["attributes"]["level"] = str(one.level)
-        return msgspec.structs.replace(one, **names)
-
-    files = [
-        SourceFile(f"file-{number}", "", one.bytes)
-        for number, one in enumerate(bundle.manifest.files, 1)
-    ]
-    manifest = msgspec.structs.replace(bundle.manifest, anonymized=True, files=files)
-    return Bundle(manifest, [each(one) for one in bundle.attempts])
