@@ -15,7 +15,7 @@ import numpy as np
 
 from farm.core.errors import TraceError
 from farm.records.coded import columns_of
-from farm.records.content import read_bytes
+from farm.records.reading import read_bytes
 from farm.records.traces.records import Records
 
 

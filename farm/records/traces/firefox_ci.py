@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from farm.core.errors import TraceError
-from farm.records.content import read_bytes
+from farm.records.reading import read_bytes
 from farm.records.traces.records import Records
 
 RECORD = 8

@@ -57,13 +57,11 @@ from farm.records.columns import (
     with_needed,
     with_units,
 )
-from farm.records.content import read_text
-from farm.records.gathering import Kind, gathered
 from farm.records.job_columns import COLUMNS
-from farm.records.reading import FIRST
+from farm.records.reading import FIRST, read_text
 from farm.records.sifting import NOISE, refuse_clocks
 from farm.records.traces import csv_table
-from farm.records.traces.csv_table import value_of
+from farm.records.traces.csv_table import Kind, gathered, value_of
 from farm.records.traces.records import Records
 
 Refused = tuple[int, int, str]

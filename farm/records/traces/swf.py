@@ -37,7 +37,7 @@ from farm.core.errors import TraceError, not_among
 from farm.core.model import JOB_FIELDS, Platform
 from farm.records.attempt import Happened, Result, Times
 from farm.records.coded import Array, Coded, combined, distinct
-from farm.records.content import read_bytes
+from farm.records.reading import read_bytes
 from farm.records.traces.records import Records
 
 FIELDS = (

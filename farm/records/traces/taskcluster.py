@@ -15,7 +15,7 @@ import numpy as np
 from farm.core.errors import TraceError
 from farm.records.attempt import Happened
 from farm.records.coded import Coded
-from farm.records.content import read_bytes
+from farm.records.reading import read_bytes
 from farm.records.traces.records import Records
 
 LATEST = 1e300
