@@ -9,7 +9,7 @@ from operator import attrgetter
 import msgspec
 
 from farm.core.fields import json_name
-from farm.doctor.survival import Waits
+from farm.doctor.figures import Waits
 from farm.records.attempt import Attempt, grouped
 from farm.records.bundle import Bundle
 from farm.results.descriptive_statistics import Spread, spread_of

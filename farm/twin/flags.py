@@ -18,9 +18,8 @@ import msgspec
 import numpy as np
 
 from farm.core.fields import json_name
-from farm.doctor.capacity import unlike_slots
 from farm.doctor.figures import STALL, STALLED
-from farm.doctor.occupancy import counts_at
+from farm.doctor.occupancy import counts_at, unlike_slots
 from farm.records.attempt import Attempt
 from farm.results.table.columns import Floats
 from farm.twin.pools import Load, Shape

@@ -15,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from farm.doctor.figures import PlatformFigures, examine
-from farm.doctor.survival import wait_quantile
+from farm.doctor.figures import PlatformFigures, examine, wait_quantile
 from farm.doctor.verdict import Verdict, verdicts
 from farm.records.attempt import Attempt
 from farm.records.bundle import write_bundle

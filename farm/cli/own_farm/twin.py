@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from farm.app.twin import PoolTwin, Twin, write_twin
-from farm.doctor.capacity import refuse_more_than_slots
+from farm.doctor.occupancy import refuse_more_than_slots
 from farm.records.bundle import is_bundle, with_capacity
 from farm.records.importing import load_records
 from farm.results.formatting import readable_percent, readable_ratio, readable_span

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from farm.core.errors import TraceError
-from farm.doctor.capacity import refuse_more_than_slots, unlike_slots
+from farm.doctor.occupancy import refuse_more_than_slots, unlike_slots
 from farm.records.bundle import with_capacity
 from tests.conftest import Said
 from tests.doctor.test_figures import START
