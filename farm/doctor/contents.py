@@ -55,30 +55,29 @@ class Contents(msgspec.Struct, frozen=True, rename=json_name):
 
 def contents_of(bundle: Bundle) -> Contents:
     """Return what a bundle holds, the platform with most attempts first."""
-    begins, ends = bundle.arrivals
+    window = begins, ends = bundle.arrivals
     slots = {one.runner: one.slots for one in bundle.runners()}
     by_platform = grouped(bundle.attempts, attrgetter("platform"))
     last = max((one.finished_at or 0.0 for one in bundle.attempts), default=ends)
-    hours = (ends - begins) / 3600
-    found = [
-        _platform(name, some, begins, hours, max(ends, last), slots)
-        for name, some in by_platform.items()
-    ]
+    found = [_platform(some, window, max(ends, last), slots) for some in by_platform.values()]
     found.sort(key=lambda one: (-one.attempts, one.platform))
     users = Counter(one.user for one in bundle.attempts if one.user)
     attributes = {key for one in bundle.attempts for key in one.attributes}
-    return Contents(hours, found, dict(users.most_common(MOST_USERS)), sorted(attributes))
+    return Contents(
+        (ends - begins) / 3600, found, dict(users.most_common(MOST_USERS)), sorted(attributes)
+    )
 
 
 def _platform(
-    name: str, attempts: Sequence[Attempt], begins: float, hours: float, ends: float,
-    slots: dict[str, int],
-) -> PlatformContents:  # fmt: skip
-    waits = Waits(attempts, ends)
+    attempts: Sequence[Attempt], window: tuple[float, float], until: float, slots: dict[str, int]
+) -> PlatformContents:
+    begins, ends = window
+    hours = (ends - begins) / 3600
+    waits = Waits(attempts, until)
     runners = {one.runner for one in attempts if one.runner in slots}
     arrivals = sum(one.arrived_at >= begins for one in attempts)
     return PlatformContents(
-        platform=name,
+        platform=attempts[0].platform,
         attempts=len(attempts),
         arrivals=arrivals,
         arrivals_per_hour=arrivals / hours if hours else None,

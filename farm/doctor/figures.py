@@ -142,10 +142,9 @@ def platforms_of(bundle: Bundle) -> list[PlatformRecords]:
 
 def _window(attempts: Sequence[Attempt]) -> tuple[float, float]:
     """Return the first and the last instant, at least a second apart."""
-    ends = (at for one in attempts for at in (one.arrived_at, one.started_at, one.finished_at)
-            if at is not None)  # fmt: skip
     begins = min(one.arrived_at for one in attempts)
-    return begins, max(begins + 1.0, *ends)
+    ends = (at for one in attempts for at in (one.arrived_at, one.started_at, one.finished_at))
+    return begins, max(begins + 1.0, *(at for at in ends if at is not None))
 
 
 class PlatformRecords:
@@ -286,10 +285,13 @@ class PlatformRecords:
 
     def _spans_of(self, attempts: Sequence[Attempt]) -> list[Span]:
         return [
-            (math.inf if one.eligible_at is None else one.eligible_at, one.started_at or 0.0,
-             _end(one, self.ends))
+            (
+                math.inf if one.eligible_at is None else one.eligible_at,
+                one.started_at or 0.0,
+                _end(one, self.ends),
+            )
             for one in attempts
-        ]  # fmt: skip
+        ]
 
     def _wasted(self, busy: float) -> float:
         """Return the share of busy time of attempts after which their job was tried again."""

@@ -11,9 +11,15 @@ from farm.doctor.figures import PlatformFigures
 from farm.units import format_roughly, many
 
 Kind = Literal[
-    "fine", "short of servers", "not capacity", "bursts", "lost to retries", "stalled",
-    "hosted runners", "cannot tell",
-]  # fmt: skip
+    "fine",
+    "short of servers",
+    "not capacity",
+    "bursts",
+    "lost to retries",
+    "stalled",
+    "hosted runners",
+    "cannot tell",
+]
 
 ENOUGH = 20
 """Jobs below which nothing is said."""

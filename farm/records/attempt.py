@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Literal, NamedTuple, TypeVar
 
@@ -163,6 +163,11 @@ def grouped(values: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
     for one in values:
         found[key(one)].append(one)
     return found
+
+
+def by_word(words: Mapping[T, str]) -> dict[str, T]:
+    """Return what each word means, of texts of words for one meaning."""
+    return {word: meaning for meaning, text in words.items() for word in text.split()}
 
 
 def times_of(attempts: Sequence[Attempt], name: str) -> Times:

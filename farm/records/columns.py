@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farm.core.errors import did_you_mean
-from farm.records.attempt import Result
+from farm.records.attempt import Result, by_word
 from farm.records.coded import distinct
 from farm.units import ALLOWED_TIME, SECONDS, parse_time
 
@@ -33,12 +33,14 @@ NEVER = 253_370_764_800.0
 MILLISECONDS = 1e11
 """A number from here on is in milliseconds (in seconds it would be the year 5138)."""
 
-_RESULTS: dict[str, Result] = {
-    **dict.fromkeys(("success", "succeeded", "passed", "pass", "ok", "completed"), "succeeded"),
-    **dict.fromkeys(("cancelled", "canceled", "aborted", "skipped"), "cancelled"),
-    **dict.fromkeys(("lost", "error", "errored"), "lost"),
-    **dict.fromkeys(("open", "running", "queued", "waiting", "pending"), "open"),
-}  # fmt: skip
+_RESULTS: dict[str, Result] = by_word(
+    {
+        "succeeded": "success succeeded passed pass ok completed",
+        "cancelled": "cancelled canceled aborted skipped",
+        "lost": "lost error errored",
+        "open": "open running queued waiting pending",
+    }
+)
 #: the times of a job, and what tables call them
 _TIMES = {
     **{name: name for name in ("submitted", "eligible", "started", "finished", "declared_time")},

@@ -323,13 +323,12 @@ def delayed(shape: Shape) -> Candidate:
     constant = shape.delays[-1] - shape.delays[0] <= CONSTANT
     values = {"empirical": {"values": list(shape.delays)}}
     boot = {"boot_time": shape.delays[0]} if constant else {"boot_delay": values}
+    most = shape.runners if shape.limited else NO_LIMIT
     return Candidate(
         algorithm="arc",
         pool={"slots": 1, "uses": 1, **boot},
-        options={
-            "min": 0, "max": shape.runners if shape.limited else NO_LIMIT, "interval": AT_ONCE,
-        },
-    )  # fmt: skip
+        options={"min": 0, "max": most, "interval": AT_ONCE},
+    )
 
 
 def _boots(shape: Shape) -> list[float]:

@@ -27,9 +27,15 @@ from farm.twin.runner_lives import CLOCKS
 from farm.units import format_roughly
 
 Kind = Literal[
-    "never saturated", "lost attempts", "hidden order", "cap", "gate", "idle runners", "stall",
+    "never saturated",
+    "lost attempts",
+    "hidden order",
+    "cap",
+    "gate",
+    "idle runners",
+    "stall",
     "several slots",
-]  # fmt: skip
+]
 
 RARELY = 0.02
 """Share of the waiting below which a pool never was full."""

@@ -305,8 +305,8 @@ def _pickup(
         one.waited or 0.0
         for one in attempts
         if running(one.eligible_at or 0.0) < slots * there(one.eligible_at or 0.0)
-    ] if turnaround is not None else []  # fmt: skip
-    if len(free) < ENOUGH:
+    ]
+    if turnaround is None or len(free) < ENOUGH:
         free = waits[: max(3, len(waits) // 20)].tolist()
     return float(max(0.0, min(np.median(free), most)))
 

@@ -99,18 +99,15 @@ def _hours(at: Floats, waiting: Floats, runners: Floats) -> _Hours:
     lasts = np.append(np.diff(cut), 0.0) * (waiting[place] > 0) * (cut >= at[0])
     of: dict[float, dict[float, float]] = defaultdict(lambda: defaultdict(float))
     some = lasts > 0
-    for hour, number, last in zip(
-        (cut[some] // HOUR * HOUR).tolist(), runners[place][some].tolist(), lasts[some].tolist(),
-        strict=True,
-    ):  # fmt: skip
+    columns = cut[some] // HOUR * HOUR, runners[place][some], lasts[some]
+    for hour, number, last in np.transpose(columns).tolist():
         of[hour][number] += last
     found = [
         (hour, max(numbers.items(), key=itemgetter(1))[0], sum(numbers.values()))
         for hour, numbers in sorted(of.items())
         if sum(numbers.values()) >= WAITED
     ]
-    columns = np.array(found).T if found else np.empty((3, 0))
-    return _Hours(*columns)
+    return _Hours(*(np.array(found).T if found else np.empty((3, 0))))
 
 
 def _change(

@@ -11,15 +11,19 @@ from functools import partial
 
 import msgspec
 
-from farm.records.attempt import Attempt, Result
+from farm.records.attempt import Attempt, Result, by_word
 from farm.records.reading import Reading, members
 from farm.records.writing import by_matrix, stamp
 
-_RESULTS: dict[str, Result] = {"passed": "succeeded", "canceled": "cancelled",
-                               "canceling": "cancelled", "expired": "cancelled"}  # fmt: skip
-_NEVER_DUE = {"broken", "skipped", "waiting", "waiting_failed", "blocked", "blocked_failed",
-              "unblocked", "unblocked_failed", "pending", "limited", "limiting",
-              "platform_limited", "platform_limiting"}  # fmt: skip
+_RESULTS: dict[str, Result] = by_word(
+    {"succeeded": "passed", "cancelled": "canceled canceling expired"}
+)
+_NO_DEMAND = by_word(
+    {
+        "never due": "broken skipped waiting waiting_failed blocked blocked_failed unblocked "
+        "unblocked_failed pending limited limiting platform_limited platform_limiting"
+    }
+)
 _OF_THE_FARM = {"agent_stop", "agent_refused", "agent_incompatible", "stack_error"}
 AGENT_LOST = -1
 """The exit status of a job whose agent went silent; then there may be no reason."""
@@ -115,7 +119,7 @@ def _attempt(build: _Build, job: _Job, reading: Reading) -> Attempt:
     eligible_at = reading.instant(job.runnable_at, "runnable_at")
     started_at = reading.instant(job.started_at, "started_at")
     finished_at = reading.instant(job.finished_at or job.expired_at, "finished_at")
-    if started_at is None and (job.state in _NEVER_DUE or eligible_at is None):
+    if started_at is None and (job.state in _NO_DEMAND or eligible_at is None):
         reading.leave_out("never due")
     if eligible_at is None:
         reading.noted["without runnable_at, their waits not known"] += 1

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from farm.records.attempt import Attempt, Result
+from farm.records.attempt import Attempt, Result, by_word
 from farm.records.reading import Reading, members
 from farm.records.writing import by_matrix, second
 
@@ -22,8 +22,9 @@ HOSTED = "GitHub Actions"
 AT_ONCE = 2.0
 """Seconds within which a job that no runner had is cancelled by the system itself: no demand."""
 
-_RESULTS: dict[str, Result] = {"success": "succeeded", "neutral": "succeeded",
-                               "cancelled": "cancelled", "skipped": "cancelled"}  # fmt: skip
+_RESULTS: dict[str, Result] = by_word(
+    {"succeeded": "success neutral", "cancelled": "cancelled skipped"}
+)
 #: what it writes beside jobs: webhooks' bodies, and runs
 _OTHERS = ("workflow_job", "workflow_run", "workflow_runs", "run_number")
 _HELD = {

@@ -12,24 +12,26 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from farm.records.attempt import Attempt, Result
+from farm.records.attempt import Attempt, Result, by_word
 from farm.records.reading import Reading, members, progress
 from farm.records.writing import by_matrix, stamp
 
-_RESULTS: dict[str, Result] = {"success": "succeeded", "failed": "failed", "canceled": "cancelled",
-                               "canceling": "cancelled"}  # fmt: skip
-_NO_DEMAND = {
-    "manual": "manual, never started",
-    "skipped": "skipped",
-    "created": "not yet due",
-    "scheduled": "not yet due",
-    "waiting_for_resource": "held back by a resource group",
-    "preparing": "not yet due",
-}
-_OF_THE_FARM = {"runner_system_failure", "stuck_or_timeout_failure", "job_execution_timeout",
-                "scheduler_failure", "stale_schedule", "runner_unsupported"}  # fmt: skip
-
-
+_RESULTS: dict[str, Result] = by_word({"succeeded": "success", "cancelled": "canceled canceling"})
+_REASONS: dict[str, Result] = by_word(
+    {
+        "lost": "runner_system_failure stuck_or_timeout_failure job_execution_timeout "
+        "scheduler_failure stale_schedule runner_unsupported"
+    }
+)
+"""Of failures that are the farm's own."""
+_NO_DEMAND = by_word(
+    {
+        "manual, never started": "manual",
+        "skipped": "skipped",
+        "not yet due": "created scheduled preparing",
+        "held back by a resource group": "waiting_for_resource",
+    }
+)
 #: of which any job has two, also one without labels, or of an old server
 _KNOWN = {"tag_list", "queued_duration", "pipeline"}
 
@@ -164,8 +166,8 @@ def _attempt(job: _Job, reading: Reading) -> Attempt:
     if submitted_at is None:
         reading.leave_out("without a time of creation")
     result: Result = "open" if finished_at is None else _RESULTS.get(job.status, "failed")
-    if result == "failed" and job.failure_reason in _OF_THE_FARM:
-        result = "lost"
+    if result == "failed":
+        result = _REASONS.get(job.failure_reason or "", result)
     project = job.pipeline.project_id
     return Attempt(
         id=str(job.id),

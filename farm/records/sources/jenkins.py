@@ -13,13 +13,12 @@ from operator import attrgetter
 
 import msgspec
 
-from farm.records.attempt import Attempt, Result, grouped
+from farm.records.attempt import Attempt, Result, by_word, grouped
 from farm.records.reading import Reading, members
 
-_RESULTS: dict[str | None, Result] = {
-    "SUCCESS": "succeeded", "UNSTABLE": "succeeded", "ABORTED": "cancelled",
-    "NOT_BUILT": "cancelled",
-}  # fmt: skip
+_RESULTS: dict[str, Result] = by_word(
+    {"succeeded": "SUCCESS UNSTABLE", "cancelled": "ABORTED NOT_BUILT"}
+)
 BUILT_IN = "built-in"
 #: they take no executor, but what they start does
 _MATRIX, _PIPELINE = "hudson.matrix.MatrixBuild", "WorkflowRun"
@@ -104,7 +103,7 @@ def _attempt(name: str, value: object, reading: Reading) -> Attempt:
         eligible_at=None if wait is None else started_at - wait,
         started_at=started_at,
         finished_at=started_at + build.duration / 1000 if is_over else None,
-        result=_RESULTS.get(build.result, "failed") if is_over else "open",
+        result=_RESULTS.get(build.result or "", "failed") if is_over else "open",
         # a pipeline names no node
         runner="" if build.built_on is None else build.built_on or BUILT_IN,
         kind=name,

@@ -12,14 +12,14 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from farm.records.attempt import Attempt, Result
+from farm.records.attempt import Attempt, Result, by_word
 from farm.records.reading import Reading, members
 from farm.records.writing import second
 
 _DELETED = "OwnerNotFound"
-_RESULTS: dict[str, Result] = {"Succeeded": "succeeded", "JobFinished": "succeeded",
-                               "": "succeeded", _DELETED: "cancelled",
-                               "OutOfSync": "cancelled"}  # fmt: skip
+_RESULTS: dict[str, Result] = by_word(
+    {"succeeded": "Succeeded JobFinished", "cancelled": f"{_DELETED} OutOfSync"}
+)
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -131,11 +131,14 @@ class _Seen:
         """Read the next state."""
         self.workload = workload
         at = {one.type: one for one in workload.status.conditions}
-        times = {name: reading.instant(at[name].last_transition_time, name)
-                 for name in ("Evicted", "Admitted") if name in at}  # fmt: skip
-        evicted_at = times.get("Evicted")
-        if evicted_at is None or at["Evicted"].status != "True":
-            evicted_at = None
+        times = {
+            name: reading.instant(at[name].last_transition_time, name)
+            for name in ("Evicted", "Admitted")
+            if name in at
+        }
+        evicted_at = (
+            times["Evicted"] if "Evicted" in at and at["Evicted"].status == "True" else None
+        )
         if self._present and evicted_at is not None and evicted_at >= self._present[0]:
             began_at, given = self._present
             self.ended.append((began_at, evicted_at, given))
@@ -202,7 +205,7 @@ def _attempt(known: tuple[str, _Seen], reading: Reading) -> Attempt:
         reading.leave_out("deleted, it is not known when")
     result: Result = "open"
     if finished_at is not None:
-        ended = _RESULTS.get(true["Finished"].reason, "failed")
+        ended = _RESULTS.get(true["Finished"].reason or "Succeeded", "failed")
         result = ended if admitted_at is not None else "cancelled"
     return Attempt(
         id=uid,

@@ -13,15 +13,18 @@ from typing import TextIO
 
 import msgspec
 
-from farm.records.attempt import Attempt, Result
+from farm.records.attempt import Attempt, Result, by_word
 from farm.records.reading import FIRST, Reading, members
 
 NEEDED = ("JobIDRaw", "Submit", "Eligible", "Start", "End", "State")
 _NONE = {"", "Unknown", "None", "N/A"}
-_RESULTS: dict[str, Result] = {
-    "COMPLETED": "succeeded", "CANCELLED": "cancelled", "REVOKED": "cancelled",
-    "NODE_FAIL": "lost", "PREEMPTED": "lost", "BOOT_FAIL": "lost", "REQUEUED": "lost",
-}  # fmt: skip
+_RESULTS: dict[str, Result] = by_word(
+    {
+        "succeeded": "COMPLETED",
+        "cancelled": "CANCELLED REVOKED",
+        "lost": "NODE_FAIL PREEMPTED BOOT_FAIL REQUEUED",
+    }
+)
 _GRES, _CPUS = re.compile(r"gres/([^=,]+)="), re.compile(r"\bcpu=(\d+)")
 ENDLESS = 2.0**32 - 2
 """From here on a number of seconds is how Slurm writes that there is none."""
@@ -235,7 +238,12 @@ def nodes_of(text: str) -> list[str]:
 
 def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, object]]:
     """Yield jobs as ``sacct --json`` has them, in whole seconds."""
-    words = {"succeeded": "COMPLETED", "cancelled": "CANCELLED", "lost": "NODE_FAIL"}
+    words = {
+        "succeeded": "COMPLETED",
+        "cancelled": "CANCELLED",
+        "lost": "NODE_FAIL",
+        "open": "RUNNING",
+    }
     numbers: dict[str, int] = {}
     yield {
         "jobs": [
@@ -246,8 +254,7 @@ def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, object]]:
                 "partition": one.platform,
                 "nodes": one.runner,
                 "required": {"CPUs": one.slots},
-                "state": {"current": ["RUNNING" if one.result == "open"
-                                      else words.get(one.result, "FAILED")]},
+                "state": {"current": [words.get(one.result, "FAILED")]},
                 "time": {
                     "submission": int(one.submitted_at),
                     "eligible": int(one.arrived_at),
@@ -257,4 +264,4 @@ def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, object]]:
             }
             for one in attempts
         ]
-    }  # fmt: skip
+    }

@@ -30,8 +30,8 @@ MOST = 1e12
 #: objects of which one has each member: JSON leaves out what a job has not yet
 MANY = 1000
 INSTANTS = ("submitted", "eligible", "started", "finished")
-KNOWN = {"id", *INSTANTS, "duration", "wait", "result", "slots", "attempt", "job", "runner",
-         "platform", "kind", "matrix", "user"}  # fmt: skip
+NAMES = ("id", "job", "runner", "platform", "kind", "matrix", "user")
+KNOWN = {*INSTANTS, *NAMES, "duration", "wait", "result", "slots", "attempt"}
 #: columns of jobs.csv that follow from others, or are of a simulated farm
 _DERIVED = {"waiting_time_s", "service_time_s", "response_time_s", "stretch", "declared_time_s",
             "estimated_dispatch_at_s", "dispatched_at_s", "invocation"}  # fmt: skip

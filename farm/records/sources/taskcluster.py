@@ -12,14 +12,18 @@ from typing import Any
 
 import msgspec
 
-from farm.records.attempt import Attempt, Result
+from farm.records.attempt import Attempt, Result, by_word
 from farm.records.reading import Reading, members
 from farm.records.writing import by_matrix, stamp
 
-_RESULTS: dict[str, Result] = {"completed": "succeeded", "failed": "failed"}
-_CANCELLED = {"canceled", "deadline-exceeded", "superseded"}
-_OF_THE_FARM = {"claim-expired", "worker-shutdown", "internal-error", "resource-unavailable",
-                "intermittent-task"}  # fmt: skip
+_RESULTS: dict[str, Result] = by_word(
+    {
+        "succeeded": "completed",
+        "cancelled": "canceled deadline-exceeded superseded",
+        "lost": "claim-expired worker-shutdown internal-error resource-unavailable "
+        "intermittent-task",
+    }
+)
 _PRIORITIES = ("lowest", "very-low", "low", "medium", "high", "very-high", "highest")
 
 
@@ -159,11 +163,9 @@ def _attempts(listed: _Listed, reading: Reading) -> Iterator[Attempt]:
         eligible_at = reading.needed(run.scheduled, "scheduled")
         finished_at = reading.instant(run.resolved, "resolved")
         reason = run.reason_resolved or ""
-        result: Result = "open" if finished_at is None else _RESULTS.get(reason, "failed")
-        if result == "failed" and reason in _OF_THE_FARM:
-            result = "lost"
-        elif reason in _CANCELLED:
-            result = "cancelled"
+        result = _RESULTS.get(reason, "failed")
+        if finished_at is None and result != "cancelled":
+            result = "open"
         started_at = reading.instant(run.started, "started")
         if reason == "claim-expired":
             reading.noted["ended by an expired claim, up to 20 minutes after their workers"] += 1

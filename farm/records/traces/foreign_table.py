@@ -313,8 +313,8 @@ def _details(
     if others:
         firsts, codes = combined(list(others.values()), len(rows))
         texts = zip(*(column.taken(firsts).tolist() for column in others.values()), strict=True)
-        named = [{ours: text for ours, text in zip(others, row, strict=True) if text}
-                 for row in texts]  # fmt: skip
+        rows_named = (zip(others, row, strict=True) for row in texts)
+        named = [{ours: text for ours, text in row if text} for row in rows_named]
         _put(found, "attributes", Coded(codes, [one or UNSET for one in named]))
     return found
 

@@ -57,8 +57,8 @@ class Records(NamedTuple):
     @property
     def remarks(self) -> list[str]:
         """Which parts of the file make no jobs, and why."""
-        reasons = [f"left out: {many(count, 'row')} {why}"
-                   for why, count in self.left_out.items() if count]  # fmt: skip
+        counts = self.left_out.items()
+        reasons = [f"left out: {many(count, 'row')} {why}" for why, count in counts if count]
         unused = [f"columns not used: {', '.join(self.unused)}"] if self.unused else []
         return [*reasons, *unused, *self.notes]
 
@@ -108,8 +108,8 @@ def widened(records: Records, options: TraceOptions, source: str) -> Records:
     width = np.maximum(1, width)
     parts = records.taken(np.repeat(np.arange(len(width)), width))
     names = map(records.name, range(1, len(width) + 1))
-    numbered = [(name, n, of) for name, of in zip(names, width.tolist(), strict=True)
-                for n in range(1, of + 1)]  # fmt: skip
+    pairs = zip(names, width.tolist(), strict=True)
+    numbered = [(name, n, of) for name, of in pairs for n in range(1, of + 1)]
     known = parts.details.get("matrix")
     matrices = [UNSET] * len(numbered) if known is None else known.tolist()
     matrices = [
