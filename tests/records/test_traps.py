@@ -142,7 +142,7 @@ class Trap(NamedTuple):
 
 TRAPS = {
     "a run without jobs is no demand": Trap("github", [
-        github(), {"total_count": 0, "jobs": []},
+        github(), {"total_count": 0, "jobs": []}, {"total_count": 0, "workflow_runs": None},
         {"workflow_runs": [{"id": 2, "status": "queued"}, {"id": 3, "conclusion": "cancelled"}]},
     ]),
     "other events' deliveries, and null for an empty list": Trap("github", [

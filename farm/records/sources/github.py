@@ -110,7 +110,7 @@ def read(reading: Reading) -> Iterator[Attempt]:
             found += map(reading.share, listed)
         elif knows(value):
             some: Any = value.get("workflow_runs", [value.get("workflow_run", value)])
-            for one in some:
+            for one in some or ():  # null is how some servers write an empty list
                 run = reading.record(one, _Run)
                 runs[run.id] = run
         elif "hook" in value or "sender" in value:
