@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
-from typing import Any
 
 import msgspec
 
@@ -26,6 +25,8 @@ Release = list[Attempt]
 CHOSEN_BY = ("platform", "kind", "user", "runner", "matrix", "result")
 """What jobs are chosen by, beside attributes."""
 MOST_SHOWN = 10
+NAMES = ("id", "job", "runner", "kind", "matrix", "user")
+"""What an anonymized bundle has hashes of, beside the values of attributes."""
 HOUR = 3600.0
 MOST = 1000.0
 """Allowed factors: up to this, and down to one over it."""
@@ -368,14 +369,11 @@ def anonymized(bundle: Bundle) -> Bundle:
         return known[name]
 
     def each(one: Attempt) -> Attempt:
-        names: dict[str, Any] = {
-            field: hashed(getattr(one, field))
-            for field in ("id", "job", "runner", "kind", "matrix", "user")
-        }
-        names["attributes"] = {name: hashed(text) for name, text in one.attributes.items()}
+        names = {field: hashed(getattr(one, field)) for field in NAMES}
+        attributes = {name: hashed(text) for name, text in one.attributes.items()}
         if one.level:  # a number, and no name: jobs go by it
-            names["attributes"]["level"] = str(one.level)
-        return msgspec.structs.replace(one, **names)
+            attributes["level"] = str(one.level)
+        return msgspec.structs.replace(one, attributes=attributes, **names)
 
     files = [
         SourceFile(f"file-{number}", "", one.bytes)

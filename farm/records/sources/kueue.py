@@ -7,7 +7,6 @@ pre-emption the conditions have the times of the last admission only, so such wa
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -46,6 +45,16 @@ class _Assignment(msgspec.Struct):
 class _Admission(msgspec.Struct, rename="camel"):
     cluster_queue: str = ""
     pod_set_assignments: list[_Assignment] = []
+
+    def platform(self, queue: str) -> str:
+        """Return the platform; ``queue``: of the workload, where it has no cluster queue."""
+        flavors = {flavor for one in self.pod_set_assignments for flavor in one.flavors.values()}
+        return ",".join([self.cluster_queue or queue, *sorted(flavors)])
+
+    @property
+    def slots(self) -> int:
+        """How many pods it is for, at least 1."""
+        return max(1, sum(one.count for one in self.pod_set_assignments))
 
 
 class _Eviction(msgspec.Struct):
@@ -166,7 +175,8 @@ def _attempts(last: Attempt, seen: _Seen) -> Iterator[Attempt]:
             started_at=began_at,
             finished_at=ended_at,
             result="lost",
-            **_what(given, seen.workload.spec),
+            platform=given.platform(seen.workload.spec.queue_name),
+            slots=given.slots,
         )
         eligible_at = ended_at
     last.job, last.attempt = uid, len(seen.ended) + 1
@@ -174,14 +184,6 @@ def _attempts(last: Attempt, seen: _Seen) -> Iterator[Attempt]:
     if last.started_at is not None and last.started_at < eligible_at:
         last.started_at = None  # its pods still end
     yield last
-
-
-def _what(given: _Admission, spec: _Spec) -> dict[str, Any]:
-    """Return the platform and the slots of an admission."""
-    some = given.pod_set_assignments
-    flavors = {flavor for one in some for flavor in one.flavors.values()}
-    platform = ",".join([given.cluster_queue or spec.queue_name, *sorted(flavors)])
-    return {"platform": platform, "slots": max(1, sum(one.count for one in some))}
 
 
 def _attempt(known: tuple[str, _Seen], reading: Reading) -> Attempt:
@@ -203,6 +205,7 @@ def _attempt(known: tuple[str, _Seen], reading: Reading) -> Attempt:
     finished_at = true_at.get("Finished")
     if finished_at is None and metadata.is_deleted:
         reading.leave_out("deleted, it is not known when")
+    given, queue = status.admission or _Admission(), workload.spec.queue_name
     result: Result = "open"
     if finished_at is not None:
         ended = _RESULTS.get(true["Finished"].reason or "Succeeded", "failed")
@@ -216,8 +219,9 @@ def _attempt(known: tuple[str, _Seen], reading: Reading) -> Attempt:
         result=result,
         kind=metadata.name,
         user=metadata.namespace,
-        attributes={"queue": workload.spec.queue_name} if workload.spec.queue_name else {},
-        **_what(status.admission or _Admission(), workload.spec),
+        attributes={"queue": queue} if queue else {},
+        platform=given.platform(queue),
+        slots=given.slots,
     )
 
 
