@@ -39,7 +39,7 @@ from farm.twin.calibration import ANEW, EXACT, MOST_SEARCHED, Fit, Search, expla
 from farm.twin.candidates import Candidate, candidates_of, delayed
 from farm.twin.flags import OVERTAKEN, Flag, flags_of, hidden_order, overtaking
 from farm.twin.orders import Order, as_recorded, order_seen, weights_alike
-from farm.twin.pools import Load, Shape, pools_of, telling
+from farm.twin.pools import PoolLoad, Shape, pools_of, telling
 from farm.twin.scenario_text import (
     ONE_POOL,
     UNJUDGED,
@@ -200,7 +200,7 @@ def twin_of(bundle: Bundle, path: str, tell: Tell = lambda *_: None) -> Twin:
     return Twin(pools=pools, text=text, remarks=shown)
 
 
-def order_of(pools: Sequence[tuple[Shape, Load]]) -> Order:
+def order_of(pools: Sequence[tuple[Shape, PoolLoad]]) -> Order:
     """Return the order of jobs, as the choices of the pool show where most is waited.
 
     A scenario has one order. {}: by arrival, or no pool shows it.
@@ -212,7 +212,7 @@ def order_of(pools: Sequence[tuple[Shape, Load]]) -> Order:
     return {}
 
 
-def sizing_of(shape: Shape, load: Load, order: Order) -> Candidate | None:
+def sizing_of(shape: Shape, load: PoolLoad, order: Order) -> Candidate | None:
     """Return what sizes a pool, of the commonest algorithms, after a short search.
 
     None: a fixed number of runners is as near, or the pool needs no other.
@@ -265,7 +265,7 @@ def _mean_waits(pools: Sequence[PoolTwin]) -> list[float]:
     return found
 
 
-def _refuse_what_carries_no_twin(loads: Sequence[Load], resolution: float) -> None:
+def _refuse_what_carries_no_twin(loads: Sequence[PoolLoad], resolution: float) -> None:
     most = max(len(one.attempts) for one in loads)
     if most < 2 * ENOUGH:
         raise TraceError(
@@ -284,7 +284,7 @@ class _Fitted(NamedTuple):
 
     name: str
     shape: Shape
-    load: Load
+    load: PoolLoad
     middle: int
     candidate: Candidate
     played: int
@@ -295,7 +295,12 @@ class _Fitted(NamedTuple):
 
 
 def _fitted(
-    name: str, shape: Shape, load: Load, order: Order, until: float, show: Callable[[float], None]
+    name: str,
+    shape: Shape,
+    load: PoolLoad,
+    order: Order,
+    until: float,
+    show: Callable[[float], None],
 ) -> _Fitted:
     middle = _middle(load.arrived)
     flags = list(flags_of(shape, load))
@@ -371,7 +376,12 @@ def _middle(arrived: Floats) -> int:
 
 
 def _calibrated(
-    shape: Shape, load: Load, order: Order, part: slice, until: float, show: Callable[[float], None]
+    shape: Shape,
+    load: PoolLoad,
+    order: Order,
+    part: slice,
+    until: float,
+    show: Callable[[float], None],
 ) -> tuple[list[Fit], Search, Flag | None]:
     """Return the candidate that waits as this part of the jobs did, then other algorithms' best.
 

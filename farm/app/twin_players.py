@@ -20,7 +20,7 @@ from farm.scenario.workload import TraceOptions
 from farm.sim.engines import OneLoad
 from farm.twin.candidates import Candidate
 from farm.twin.orders import Places
-from farm.twin.pools import Load, Shape
+from farm.twin.pools import PoolLoad, Shape
 from farm.twin.scenario_text import times_of
 from farm.twin.timetable import seconds_of_week
 from farm.workload.build import jobs_of_records
@@ -62,7 +62,7 @@ class Written:
         #: by the number of the repetition
         self._waits: dict[int, dict[str, float]] = {}
 
-    def waits(self, load: Load, number: int = 1) -> Floats:
+    def waits(self, load: PoolLoad, number: int = 1) -> Floats:
         """Return the wait of each job of a pool (s), by arrival; nan: it never started.
 
         The first is the scenario as it is written. Others are repetitions of the farm: with other
@@ -90,7 +90,7 @@ class Written:
 class Player:
     """Plays the recorded arrivals and run times of a pool on other pools."""
 
-    def __init__(self, shape: Shape, load: Load) -> None:
+    def __init__(self, shape: Shape, load: PoolLoad) -> None:
         self._before, self._after = times_of(shape)
         self._shape, self._load = shape, load
         #: by the first job and the one after the last

@@ -99,7 +99,7 @@ class PlatformFigures(msgspec.Struct, frozen=True, kw_only=True, rename=json_nam
     servers_needed: int | None
 
 
-class Figures(msgspec.Struct, frozen=True, rename=json_name):
+class FarmFigures(msgspec.Struct, frozen=True, rename=json_name):
     """What the records of a farm say."""
 
     hours: float
@@ -109,7 +109,7 @@ class Figures(msgspec.Struct, frozen=True, rename=json_name):
 
 def examine(
     bundle: Bundle, zone: tzinfo | None, objective: float, on_share: OnShare = unseen
-) -> Figures:
+) -> FarmFigures:
     """Return the figures of every platform, the busiest first; ``objective``: p95 wait, seconds.
 
     ``on_share`` is given how much is done, 0 to 1.
@@ -123,7 +123,7 @@ def examine(
         done += share
     found.sort(key=lambda one: (-one.offered_load, one.platform))
     begins, ends = _window(bundle.attempts)
-    return Figures((ends - begins) / 3600, bundle.manifest.resolution_time, found)
+    return FarmFigures((ends - begins) / 3600, bundle.manifest.resolution_time, found)
 
 
 def platforms_of(bundle: Bundle) -> list[PlatformRecords]:

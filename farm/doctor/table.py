@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from farm.doctor.figures import Figures, PlatformFigures
+from farm.doctor.figures import FarmFigures, PlatformFigures
 from farm.results.descriptive_statistics import Spread
 from farm.results.formatting import readable_percent, readable_ratio, readable_span
 
@@ -26,7 +26,7 @@ ABOUT = {
 """What is to be said of a column."""
 
 
-def about(figures: Figures) -> dict[str, str]:
+def about(figures: FarmFigures) -> dict[str, str]:
     """Return what is to be said of the columns of these figures: nothing of what they lack."""
     lacks = set[str]()
     if not any(one.censored for one in figures.platforms):

@@ -22,7 +22,7 @@ from farm.doctor.figures import STALL, STALLED
 from farm.doctor.occupancy import counts_at, unlike_slots
 from farm.records.attempt import Attempt
 from farm.results.table.columns import Floats
-from farm.twin.pools import Load, Shape
+from farm.twin.pools import PoolLoad, Shape
 from farm.twin.runner_lives import CLOCKS
 from farm.units import format_roughly
 
@@ -67,7 +67,7 @@ class Flag(msgspec.Struct, frozen=True, rename=json_name):
     small: bool = False
 
 
-def flags_of(shape: Shape, load: Load) -> Iterator[Flag]:
+def flags_of(shape: Shape, load: PoolLoad) -> Iterator[Flag]:
     """Yield what is to be known before a twin of a pool is believed."""
     if shape.missing or shape.tries.lost:
         yield Flag("lost attempts", _lost(shape, len(load.attempts)))
@@ -113,7 +113,7 @@ def _lost(shape: Shape, jobs: int) -> str:
     return "; ".join(parts)
 
 
-def overtaking(load: Load, shape: Shape) -> float:
+def overtaking(load: PoolLoad, shape: Shape) -> float:
     """Return the share of starts, of those while others waited, that overtook an older job."""
     started = load.arrived + load.waited
     order = np.argsort(started, kind="stable")
@@ -143,7 +143,7 @@ def hidden_order(overtaken: float) -> Flag:
 class _IdleWaiting:
     """The waiting that passed while a runner of the pool stood idle."""
 
-    def __init__(self, shape: Shape, load: Load) -> None:
+    def __init__(self, shape: Shape, load: PoolLoad) -> None:
         self.shape, self.load = shape, load
         begins = load.arrived
         started = begins + load.waited

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from farm.core.queues.fair_share.score import weight
 from farm.records.attempt import Attempt
 from farm.results.table.columns import Floats
-from farm.twin.pools import Load
+from farm.twin.pools import PoolLoad
 
 Order = Mapping[str, Any]
 """The section ``scheduling`` of a scenario; {}: by arrival."""
@@ -62,7 +62,7 @@ def _columns(attempts: Sequence[Attempt]) -> Iterator[tuple[str, list[str]]]:
             yield name, values
 
 
-def order_seen(load: Load, pickup: float) -> Order | None:
+def order_seen(load: PoolLoad, pickup: float) -> Order | None:
     """Return the order that the choices among waiting jobs show, whatever sized the pool.
 
     None: they show none, or are too few. ``pickup``: from a choice to the start, seconds.
@@ -82,7 +82,7 @@ def order_seen(load: Load, pickup: float) -> Order | None:
     return order if amiss <= max(FIRST, EXPLAINED_BY * by_arrival) else None
 
 
-def weights_alike(load: Load, order: Order, pickup: float) -> Iterator[str]:
+def weights_alike(load: PoolLoad, order: Order, pickup: float) -> Iterator[str]:
     """Yield, for each team with a weight, between which weights the choices would be the same."""
     choices, columns = list(_choices(load, pickup)), dict(_columns(load.attempts))
     if (given := order.get("weights")) and choices:
@@ -93,7 +93,7 @@ def weights_alike(load: Load, order: Order, pickup: float) -> Iterator[str]:
                 yield f"{name} may have any weight from {low:g} to {high:g}: starts are the same"
 
 
-def _choices(load: Load, pickup: float) -> Iterator[_Choice]:
+def _choices(load: PoolLoad, pickup: float) -> Iterator[_Choice]:
     arrived, waited = load.arrived[:MOST_JOBS], load.waited[:MOST_JOBS]
     levels = np.array([one.level for one in load.attempts[:MOST_JOBS]])
     started = arrived + waited
@@ -119,7 +119,7 @@ class _Turns:
     """
 
     def __init__(
-        self, choices: Sequence[_Choice], load: Load, values: Sequence[str], pickup: float
+        self, choices: Sequence[_Choice], load: PoolLoad, values: Sequence[str], pickup: float
     ) -> None:
         names, team = np.unique(values, return_inverse=True)
         self.names, count = names.tolist(), len(names)

@@ -117,7 +117,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
         return is_missed and 0 < self.ever - self.runners <= most
 
 
-class Load(msgspec.Struct, frozen=True):
+class PoolLoad(msgspec.Struct, frozen=True):
     """The jobs of a pool that ran, by when they could start; instants from the first arrival."""
 
     attempts: list[Attempt]
@@ -127,7 +127,7 @@ class Load(msgspec.Struct, frozen=True):
     ran: Floats
 
 
-def pools_of(bundle: Bundle) -> list[tuple[Shape, Load]]:
+def pools_of(bundle: Bundle) -> list[tuple[Shape, PoolLoad]]:
     """Return the pools that ran jobs, the busiest first, with their jobs."""
     known = {one.runner: one for one in bundle.runners()}
     ran = [one for one in bundle.attempts if one.ran is not None and one.eligible_at is not None]
@@ -164,12 +164,12 @@ def _joined(attempts: Sequence[Attempt]) -> dict[str, str]:
     return {name: root(name) for name in above}
 
 
-def load_of(attempts: Sequence[Attempt]) -> Load:
+def load_of(attempts: Sequence[Attempt]) -> PoolLoad:
     """Return jobs in order of arrival (ties: as in the records)."""
     some = sorted(attempts, key=lambda one: one.eligible_at or 0.0)
     times = np.array([(one.eligible_at, one.started_at, one.finished_at) for one in some])
     arrived, started, finished = times.astype(np.float64).T
-    return Load(
+    return PoolLoad(
         some, float(arrived[0]), arrived - arrived[0], started - arrived, finished - started
     )
 
@@ -345,7 +345,7 @@ def _start(one: Attempt) -> float:
     return one.started_at or 0.0
 
 
-def telling(load: Load, half: int, most: int) -> slice:
+def telling(load: PoolLoad, half: int, most: int) -> slice:
     """Return jobs of the first half, this number at most, that say enough of how it is sized.
 
     They begin where no job waits or runs, as early as may be.

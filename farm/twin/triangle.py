@@ -20,7 +20,7 @@ from farm.results.formatting import readable_span
 from farm.results.table.columns import Floats
 from farm.scenario import load_scenario
 from farm.twin.baseline import IDLE, MEAN_SHARE, SECONDS, Interval
-from farm.twin.pools import Load
+from farm.twin.pools import PoolLoad
 from farm.twin.workload import workload_of
 from farm.workload import build_jobs
 
@@ -41,7 +41,7 @@ TEXTS: dict[Off, str] = {
 }
 
 
-class Waits(msgspec.Struct, frozen=True):
+class WaitFigures(msgspec.Struct, frozen=True):
     """Waits of jobs, seconds."""
 
     mean: float
@@ -61,14 +61,16 @@ class Synthetic(msgspec.Struct, frozen=True):
 class Triangle(msgspec.Struct, frozen=True, rename=json_name):
     """Waits of all jobs of a pool, as recorded, replayed and drawn."""
 
-    recorded: Waits
-    replayed: Waits
+    recorded: WaitFigures
+    replayed: WaitFigures
     synthetic: Synthetic
     off: Off
     text: str
 
 
-def triangle(load: Load, replayed: Floats, play: Callable[[list[Job], int], Floats]) -> Triangle:
+def triangle(
+    load: PoolLoad, replayed: Floats, play: Callable[[list[Job], int], Floats]
+) -> Triangle:
     """Return the triangle of a pool's jobs.
 
     ``replayed`` are the waits of the recorded jobs on the twin; ``play`` returns those of other
@@ -79,7 +81,7 @@ def triangle(load: Load, replayed: Floats, play: Callable[[list[Job], int], Floa
     return judged(_waits(load.waited), _waits(replayed), found)
 
 
-def drawn(load: Load, seed: int) -> list[Job]:
+def drawn(load: PoolLoad, seed: int) -> list[Job]:
     """Return jobs like those of a pool, by arrival."""
     window = (load.begins, load.begins + float(load.arrived[-1]))
     names = sorted({one.platform for one in load.attempts} - {""})
@@ -95,12 +97,12 @@ def drawn(load: Load, seed: int) -> list[Job]:
     return list(build_jobs(scenario))
 
 
-def _waits(waits: Floats) -> Waits:
+def _waits(waits: Floats) -> WaitFigures:
     p50, p95 = np.quantile(waits, (0.5, 0.95))
-    return Waits(float(waits.mean()), float(p50), float(p95))
+    return WaitFigures(float(waits.mean()), float(p50), float(p95))
 
 
-def judged(recorded: Waits, replayed: Waits, draws: Sequence[Waits]) -> Triangle:
+def judged(recorded: WaitFigures, replayed: WaitFigures, draws: Sequence[WaitFigures]) -> Triangle:
     """Return the triangle of these waits, and which model is off by their means.
 
     The limits are those of the baseline check. The replayed jobs count as one draw of the

@@ -11,8 +11,8 @@ import pytest
 
 from farm.core.model import Job
 from farm.results.table.columns import Floats
-from farm.twin.pools import Load, load_of
-from farm.twin.triangle import Triangle, Waits, drawn, judged, triangle
+from farm.twin.pools import PoolLoad, load_of
+from farm.twin.triangle import Triangle, WaitFigures, drawn, judged, triangle
 from tests.records.attempts import HOUR, MONDAY, attempt
 
 SERVERS = 5
@@ -28,7 +28,7 @@ def waits_of(jobs: Iterable[tuple[float, float]], servers: int = SERVERS) -> Flo
     return np.array(found)
 
 
-def loaded(arrivals: Sequence[float]) -> Load:
+def loaded(arrivals: Sequence[float]) -> PoolLoad:
     """Return what a farm of five servers recorded of jobs that arrive so (s)."""
     rng = random.Random(2)
     jobs = [(at, rng.expovariate(1 / 600)) for at in sorted(arrivals)]
@@ -40,7 +40,7 @@ def loaded(arrivals: Sequence[float]) -> Load:
     return load_of(found)
 
 
-def played(load: Load, servers: int = SERVERS) -> Triangle:
+def played(load: PoolLoad, servers: int = SERVERS) -> Triangle:
     """Return the triangle on a farm with this number of servers."""
 
     def play(jobs: Sequence[Job], _: int) -> Floats:
@@ -97,7 +97,7 @@ def test_bursts_that_no_rate_shows():
 )
 def test_which_model_is_off(recorded: float, replayed: float, drawn: list[float], off: str):
     """By the limits of the baseline check; draws may differ as much among each other."""
-    was, again, *draws = (Waits(one, one, one) for one in (recorded, replayed, *drawn))
+    was, again, *draws = (WaitFigures(one, one, one) for one in (recorded, replayed, *drawn))
     assert judged(was, again, draws).off == off
 
 

@@ -21,7 +21,7 @@ from farm.records.runners import most_at_once
 from farm.records.sources import export_attempts
 from farm.twin.candidates import NO_LIMIT, candidates_of
 from farm.twin.flags import OVERTAKEN, flags_of, overtaking
-from farm.twin.pools import Load, Shape, pools_of
+from farm.twin.pools import PoolLoad, Shape, pools_of
 from farm.twin.scenario_text import ONE_POOL
 from farm.twin.timetable import changes_of_number
 
@@ -64,7 +64,7 @@ def twin(path: Path) -> Twin:
     return twin_of(load_records([path], "csv", COLUMNS), "records")
 
 
-def pool_of(path: Path) -> tuple[Shape, Load]:
+def pool_of(path: Path) -> tuple[Shape, PoolLoad]:
     """Return the only pool of a table, and its jobs."""
     [found] = pools_of(load_records([path], "csv", COLUMNS))
     return found

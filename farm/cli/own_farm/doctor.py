@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from farm.core.errors import TraceError
-from farm.doctor.figures import Figures, examine
+from farm.doctor.figures import FarmFigures, examine
 from farm.doctor.table import FIRST_TO_GO, HEADINGS, about, row_of
 from farm.doctor.verdict import Verdict, too_little, verdicts
 from farm.records.bundle import with_capacity
@@ -83,7 +83,7 @@ def _row(one: Verdict) -> tuple[str, str]:
     return one.platform or "(no labels)", f"{one.kind}: {one.text}"
 
 
-def _table(figures: Figures) -> Listing:
+def _table(figures: FarmFigures) -> Listing:
     return Listing(
         (*folding("platform"), *numbers(*HEADINGS)),
         [row_of(one) for one in figures.platforms],
