@@ -9,24 +9,12 @@ from __future__ import annotations
 import heapq
 import math
 import random
-from collections.abc import Iterable
 
 from farm.records.attempt import Attempt
-from tests.records.attempts import attempt
+from tests.records.attempts import attempt, served
 
 START = 1_793_610_000.0
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
-
-
-def served(arrivals: Iterable[float], lasts: float, servers: int) -> list[Attempt]:
-    """Return jobs of one length, first come, first served."""
-    free = [(START, n) for n in range(servers)]
-    found = []
-    for number, at in enumerate(sorted(arrivals)):
-        begins = max(at, free[0][0])
-        heapq.heapreplace(free, (begins + lasts, server := free[0][1]))
-        found.append(attempt(number, at, begins, begins + lasts, runner=f"server-{server}"))
-    return found
 
 
 def circleci() -> list[Attempt]:
@@ -39,14 +27,14 @@ def circleci() -> list[Attempt]:
     for _ in range(50 * 24 * 7):
         at += draw.expovariate(50 / HOUR)
         arrivals.append(at)
-    return served(arrivals, 5 * MINUTE, 12)
+    return served(arrivals, lambda: 5 * MINUTE, 12)
 
 
 def dismech() -> list[Attempt]:
     """A serial merge queue: 56 entries a day, each tested for 35 minutes (dismech, 2026)."""
     draw = random.Random(1)
     between = [START + draw.random() * 7 * DAY for _ in range(56 * 7 - 2)]
-    return served([START, *between, START + 7 * DAY], 35 * MINUTE, 1)
+    return served(sorted([START, *between, START + 7 * DAY]), lambda: 35 * MINUTE, 1)
 
 
 def oloengine() -> list[Attempt]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import heapq
 import json
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from farm.records.bundle import write_bundle
 from farm.records.runners import most_at_once
 from farm.results.descriptive_statistics import quantile
 from tests.conftest import Said
-from tests.records.attempts import attempt, bundle_of
+from tests.records.attempts import attempt, bundle_of, served
 
 START = 1_793_610_000.0
 OBJECTIVE = 300.0
@@ -40,19 +39,14 @@ def played(
 ) -> list[Attempt]:
     """Return the attempts of a farm: first come, first served, ``gap`` between two jobs."""
     draw = random.Random(1)
-    free = [(START, n) for n in range(servers)]
-    found, at = [], START
-    for number in range(jobs):
-        at += comes(number, draw) if comes else draw.expovariate(1 / every)
-        begins, server = free[0]
-        begins = max(at, begins)
-        if begins - at > patience:
-            found.append(attempt(number, at, None, at + patience, result="cancelled"))
-            continue
-        ends = begins + draw.uniform(0.5, 1.5) * run_time
-        heapq.heapreplace(free, (ends + gap, server))
-        found.append(attempt(number, at, begins, ends, runner=f"r-{server}"))
-    return found
+
+    def arrivals() -> Iterator[float]:
+        at = START
+        for number in range(jobs):
+            at += comes(number, draw) if comes else draw.expovariate(1 / every)
+            yield at
+
+    return served(arrivals(), lambda: draw.uniform(0.5, 1.5) * run_time, servers, gap, patience)
 
 
 def figures(attempts: Iterable[Attempt], objective: float = OBJECTIVE) -> PlatformFigures:

@@ -11,7 +11,7 @@ from farm.doctor.figures import PlatformFigures, examine
 from farm.doctor.verdict import Verdict, verdicts
 from farm.records.attempt import Attempt
 from tests.doctor import published
-from tests.records.attempts import bundle_of
+from tests.records.attempts import bundle_of, served
 
 
 def seen(attempts: list[Attempt], objective: float = 300.0) -> tuple[PlatformFigures, Verdict]:
@@ -69,7 +69,8 @@ def test_hephaestus_is_bound_by_its_plan():
 def test_hosted_runners_without_a_limit_are_a_delay():
     """They start late at any number."""
     draw = np.random.default_rng(1)
-    attempts = published.served(published.START + np.cumsum(draw.exponential(60, 300)), 300, 300)
+    arrivals = published.START + np.cumsum(draw.exponential(60, 300))
+    attempts = served(arrivals.tolist(), lambda: 300, 300)
     for one in attempts:
         one.hosted = True
         delay = float(draw.lognormal(6, 0.5))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import heapq
+import math
+from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
@@ -27,6 +29,29 @@ def attempt(
         finished_at=finished_at, result="succeeded",
     )  # fmt: skip
     return replace(usual, **known)
+
+
+def served(
+    arrivals: Iterable[float],
+    lasts: Callable[[], float],
+    servers: int,
+    gap: float = 0.0,
+    patience: float = math.inf,
+) -> list[Attempt]:
+    """Return jobs by arrival, first come, first served, with ``gap`` between two of a server.
+
+    One that would wait for longer than ``patience`` is cancelled then.
+    """
+    free, found = [(-math.inf, n) for n in range(servers)], []
+    for number, at in enumerate(arrivals):
+        begins, server = max(at, free[0][0]), free[0][1]
+        if begins - at > patience:
+            found.append(attempt(number, at, None, at + patience, result="cancelled"))
+            continue
+        ends = begins + lasts()
+        heapq.heapreplace(free, (ends + gap, server))
+        found.append(attempt(number, at, begins, ends, runner=f"r-{server}"))
+    return found
 
 
 def bundle_of(attempts: Iterable[Attempt], **known: object) -> Bundle:

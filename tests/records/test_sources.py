@@ -24,6 +24,7 @@ from farm.records.sources import SOURCES
 from farm.records.sources.slurm import nodes_of
 from farm.records.traces import foreign_table, read_records
 from farm.scenario import TraceOptions
+from tests.records.test_traps import github as job
 
 DATA = Path(__file__).parent / "data"
 FILES = {path.stem: path for path in DATA.iterdir()}
@@ -117,16 +118,6 @@ def test_what_no_source_writes_is_recognised_as_lines_of_json(tmp_path: Path):
     path = tmp_path / "odd.json"
     path.write_text('{"number": 1, "jobs": [5], "items": [5], "status": 5}')
     assert source_of([path]) == "jsonl"
-
-
-def job(**changed: Any) -> dict[str, Any]:
-    """Return a job of GitHub's that waited 10 s and ran 50 s."""
-    return {
-        "id": 1, "run_id": 1, "run_attempt": 1, "name": "test", "status": "completed",
-        "conclusion": "success", "created_at": "2026-11-02T09:00:00Z",
-        "started_at": "2026-11-02T09:00:10Z", "completed_at": "2026-11-02T09:01:00Z",
-        "labels": ["linux"], "runner_id": 7, "runner_name": "r-7", "steps": [],
-    } | changed  # fmt: skip
 
 
 def imported(
