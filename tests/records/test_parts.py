@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 from farm.core.errors import FarmError, InputError, TraceError
 from farm.records.attempt import Attempt
 from farm.records.bundle import Bundle, read_bundle, write_bundle
-from farm.records.editing import instant_of, merged, scaled, sliced
+from farm.records.merging import merged
+from farm.records.scaling import scaled
+from farm.records.slicing import instant_of, sliced
 from farm.records.traces.bundle import read
 from tests.records import attempts
 from tests.records.attempts import HOUR, MONDAY

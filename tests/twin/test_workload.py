@@ -18,7 +18,7 @@ from farm import load_scenario
 from farm.core.errors import TraceError
 from farm.core.model import Job
 from farm.records.attempt import Attempt
-from farm.records.editing import sliced
+from farm.records.slicing import sliced
 from farm.twin.workload import MOST_VALUES, Week, workload_of, workload_text
 from farm.workload import build_jobs
 from tests.records.attempts import HOUR, MONDAY, attempt

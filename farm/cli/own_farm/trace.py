@@ -13,7 +13,9 @@ import typer
 from farm.core.errors import InputError, file_access
 from farm.doctor.contents import Contents, PlatformContents, contents_of
 from farm.records.bundle import Bundle, read_bundle, write_bundle
-from farm.records.editing import instant_of, merged, scaled, sliced
+from farm.records.merging import merged
+from farm.records.scaling import scaled
+from farm.records.slicing import instant_of, sliced
 from farm.results.descriptive_statistics import Spread
 from farm.results.formatting import readable_ratio, readable_span
 from farm.terminal.command_help import command_group

@@ -1,0 +1,117 @@
+"""A load of another size: arrivals denser or thinner, service times longer or shorter."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+import msgspec
+
+from farm.core.errors import InputError
+from farm.records.attempt import Attempt, grouped
+from farm.records.bundle import Bundle
+
+HOUR = 3600.0
+MOST = 1000.0
+"""Allowed factors: up to this, and down to one over it."""
+
+
+def scaled(
+    bundle: Bundle, *, arrivals: float = 1.0, service_times: float = 1.0, seed: int = 1
+) -> Bundle:
+    """Return the bundle with ``arrivals`` times as many jobs, ``service_times`` times as long.
+
+    What was released together (a matrix, the attempts of a job) stays so. Within each hour of the
+    clock, the releases that are left out or repeated are drawn, as many as the factor demands up to
+    that hour's end; a repetition begins at an instant drawn from the same hour. So the pattern of
+    days and weeks stays.
+
+    Nothing waited like this: the jobs have no recorded wait, runner or capacity any more. Those
+    that never started, or did not end, have no service time, and are left out. Raises InputError.
+    """
+    for option, factor in (("--arrivals", arrivals), ("--service-times", service_times)):
+        if not 1 / MOST <= factor <= MOST:
+            raise InputError(f"{option}: found {factor:g}; allowed: {1 / MOST:g} to {MOST:g}")
+    if arrivals == service_times == 1:
+        raise InputError("found no factor but 1; allowed: --arrivals, --service-times, or both")
+    window = bundle.arrivals
+    ran = [one for one in bundle.attempts if one.ran is not None]
+    there = [one for one in ran if one.arrived_at >= window[0]]
+    found: list[Attempt] = []
+    thinned = repeated = 0
+    mark, rng = _mark(there), random.Random(seed)  # noqa: S311 - it must be repeatable
+    for release, begins in _drawn(_releases(there), arrivals, window, rng):
+        thinned += 0 if begins else len(release)
+        repeated += len(release) * max(0, len(begins) - 1)
+        first_at = _first_at(release)
+        for number, at in enumerate(begins):
+            name = f"{mark}{number + 1}" if number else ""
+            found.extend(
+                _again(one, at + (one.arrived_at - first_at), name, service_times)
+                for one in release
+            )
+    left_out = {
+        "that never ran, or did not end": len(bundle.attempts) - len(ran),
+        "from before the window": len(ran) - len(there),
+        "left out by chance": thinned,
+    }
+    noted = {
+        "repeated at another instant of their hour": repeated,
+        "without the recorded wait and runner, as the load is another": len(found),
+    }
+    done = f"scaled: arrivals by {arrivals:g}, service times by {service_times:g}, seed {seed}"
+    return bundle.derived(found, left_out, noted, done, window=bundle.manifest.window)
+
+
+def _mark(attempts: Sequence[Attempt]) -> str:
+    """Return what no name has, to tell repetitions apart."""
+    mark = "+"
+    while any(mark in one.id or mark in one.job or mark in one.matrix for one in attempts):
+        mark += "+"
+    return mark
+
+
+def _releases(attempts: Sequence[Attempt]) -> list[list[Attempt]]:
+    """Return what was released together, by the first arrival."""
+    found = grouped(
+        attempts, lambda one: ("matrix" if one.matrix else "job", one.matrix or one.job or one.id)
+    )
+    return sorted(found.values(), key=_first_at)
+
+
+def _first_at(release: Sequence[Attempt]) -> float:
+    return min(one.arrived_at for one in release)
+
+
+def _drawn(
+    releases: Sequence[list[Attempt]], factor: float, window: tuple[float, float],
+    rng: random.Random,
+) -> Iterator[tuple[list[Attempt], list[float]]]:  # fmt: skip
+    """Yield each release, and when it and its repetitions begin; never: it is left out."""
+    seen = made = 0
+    for hour, group in groupby(releases, key=lambda one: _first_at(one) // HOUR):
+        some = list(group)
+        begins, ends = max(hour * HOUR, window[0]), min((hour + 1) * HOUR, window[1])
+        seen += len(some)
+        each, more = divmod(round(factor * seen) - made, len(some))
+        made += each * len(some) + more
+        chosen = set(rng.sample(range(len(some)), more))
+        for place, release in enumerate(some):
+            copies = each + (place in chosen)
+            again = [rng.uniform(begins, ends) for _ in range(copies - 1)]
+            yield release, [_first_at(release), *again][:copies]
+
+
+def _again(one: Attempt, arrived_at: float, name: str, factor: float) -> Attempt:
+    return msgspec.structs.replace(
+        one,
+        id=one.id + name,
+        job=one.job and one.job + name,
+        matrix=one.matrix and one.matrix + name,
+        submitted_at=arrived_at,
+        eligible_at=None,
+        started_at=arrived_at,
+        finished_at=arrived_at + (one.ran or 0.0) * factor,
+        runner="",
+    )
