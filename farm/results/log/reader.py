@@ -103,14 +103,15 @@ def only(
 ) -> Iterator[tuple[float, Any]]:
     """Yield when and what, of kinds of events and commands that name no job; none that is stale.
 
-    No other line is decoded. Raises InputError, with the line number.
+    No other line is decoded, and a last one that was cut off is left out. Raises InputError, with
+    the line number.
     """
     names = b"|".join(LINES[of].name.encode() for of in kinds)
-    wanted, reader = re.compile(b'"event":"(?:%b)"' % names).search, _LogReader("event log")
+    wanted, reader = re.compile(rb'"event":\s*"(?:%b)"' % names).search, _LogReader("event log")
     for number, raw in enumerate(lines, 1):
         if wanted(raw):
-            line: Any = reader.decode(raw, number)
-            if not getattr(line, "ignored", False):
+            line: Any = reader.decode_whole(raw, number)
+            if line is not None and not getattr(line, "ignored", False):
                 make = _EVENTS.get(type(line)) or _COMMANDS[type(line)]
                 yield line.at, make(line)
 
@@ -155,13 +156,7 @@ def _decoded(piece: bytes, reader: _LogReader, before: int) -> Iterable[object]:
 
 def _one_by_one(piece: bytes, reader: _LogReader, before: int) -> Iterator[object]:
     for number, raw in enumerate(piece.splitlines(keepends=True), before + 1):
-        try:
-            line = reader.decode(raw, number)
-        except InputError:
-            if raw.endswith(b"\n") or not raw.startswith(BEGINNING[: len(raw)]):
-                raise
-            if reader.entry is not None:
-                reader.entry.cut = True
+        if (line := reader.decode_whole(raw, number)) is None:
             return
         yield line
 
@@ -189,6 +184,17 @@ class _LogReader:
             return (odd if odd and odd.name == kind.event else line).decode(raw)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             self._refuse(number, f"not a line of an event log: {error}")
+
+    def decode_whole(self, raw: bytes, number: int) -> object | None:
+        """Return the line's struct; None of a last one that was cut off; raises InputError."""
+        try:
+            return self.decode(raw, number)
+        except InputError:
+            if raw.endswith(b"\n") or not raw.startswith(BEGINNING[: len(raw)]):
+                raise
+            if self.entry is not None:
+                self.entry.cut = True
+            return None
 
     def take(self, line: Any, number: int) -> Entry | None:
         """Read one line; return the previous entry if this line completes it."""
