@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from itertools import chain, islice
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 
 from farm.assembly import make_scheduler
+from farm.core.commands import Command, EndJob
 from farm.core.errors import InputError, not_among
+from farm.core.events import Event
 from farm.core.model import Job
 from farm.core.policies import KeyFunction, takes_columns
 from farm.core.rules import Estimator
 from farm.core.scheduler import Scheduler
+from farm.forecasts.runtime.oracle import Oracle
 from farm.results.summary.tally import Tallied, Tally
 from farm.results.table.columns import Floats
 from farm.results.table.records import Recorder, RunRecords
@@ -23,16 +27,16 @@ from farm.scenario import Scenario
 from farm.sim.fast.coverage import Properties, why_not, why_not_these
 from farm.sim.fast.event_log import AT_ONCE, log_of
 from farm.sim.fast.job_arrays import Jobs, Load, load_of, loads_of
-from farm.sim.fast.play import Played, Watch
+from farm.sim.fast.play import Played, Watch, ends_of_each
 from farm.sim.fast.play import play as play_columns
-from farm.sim.fast.run_records import records
+from farm.sim.fast.run_records import play_together, records
 from farm.sim.fast.streamed import play_streamed
-from farm.sim.fast.together import play_together
 from farm.sim.setting import Algorithms, Setting
 from farm.sim.simulation import Around, Simulation, no_garbage_collection
 from farm.workload import Several, batches
 from farm.workload.job_columns import JobColumns
 
+K = TypeVar("K", bound=Hashable)
 Engine = Literal["auto", "reference", "fast"]
 """The scheduler itself, the compiled loop, or the latter wherever it can."""
 
@@ -159,12 +163,52 @@ def play_seeds(
     """
     policy, jobs = setting.rules.policy, JobColumns.of(load.jobs)
     drawn = any(pool.fails_to_boot or pool.lifetime for pool in setting.pools)
-    if drawn or not takes_columns(policy):
-        return None
-    if why_not(setting, estimator) or why_not_these(setting, Properties.of(jobs)):
+    if drawn or not takes_columns(policy) or not _covers(setting, estimator, jobs):
         return None
     with no_garbage_collection():
         return play_together(*loads_of(policy, estimator, jobs, load.ends), setting, seeds)
+
+
+class Case(NamedTuple):
+    """Job sets with the same number of jobs, arrivals and matrices; and what they are played on."""
+
+    sets: Sequence[Sequence[Job]]
+    setting: Setting
+
+    def ends(self, jobs: Sequence[Job]) -> list[float]:
+        """Simulate one set by the scheduler itself; return when each job ended (s), in order."""
+        ended: dict[str, float] = {}
+
+        def observe(_: Event, commands: Sequence[Command]) -> None:
+            for command in commands:
+                if type(command) is EndJob:
+                    ended[command.job.id] = command.finished_at
+
+        scheduler = Scheduler(self.setting.rules, Oracle(), self.setting.pools)
+        Simulation(self.setting, scheduler, batches(iter(jobs))).play([observe])
+        return [ended[job.id] for job in jobs]
+
+
+def ends_of_cases(cases: Mapping[K, Case]) -> dict[K, Floats]:
+    """Play all sets of all cases; return when each job ended (s), by set and job.
+
+    Run times are known beforehand. Sets and policies of several cases are made into columns once.
+    """
+    loads: dict[tuple[int, KeyFunction], list[Load]] = {}
+    begun = {}
+    with ThreadPoolExecutor() as threads:  # compiled code holds no lock
+        for name, (sets, setting) in cases.items():
+            loses = any(pool.loses for pool in setting.pools)
+            if loses or not _covers(setting, Oracle(), sets[0]):
+                continue
+            key = (id(sets), setting.rules.policy)
+            if key not in loads:
+                loads[key] = [load_of(setting.rules.policy, Oracle(), jobs) for jobs in sets]
+            begun[name] = threads.submit(ends_of_each, loads[key], setting.pools, setting.rules)
+        return {
+            name: begun[name].result() if name in begun else np.array([*map(one.ends, one.sets)])
+            for name, one in cases.items()
+        }
 
 
 class OneLoad:
@@ -250,6 +294,10 @@ def _try_compiled(
         columns = load_of(setting.rules.policy, estimator, jobs)
     played = play_columns(columns, setting, noted=noted, watch=watch)
     return _Try(left, played, "" if played else "jobs that have to be given up")
+
+
+def _covers(setting: Setting, estimator: Estimator, jobs: Jobs) -> bool:
+    return not (why_not(setting, estimator) or why_not_these(setting, Properties.of(jobs)))
 
 
 def _held(load: Iterable[Job], most: int | None) -> tuple[Jobs, Iterable[Job], bool]:

@@ -13,8 +13,8 @@ from farm.core.contention.laws import ContentionLaw
 from farm.core.policies import POLICIES, KeyFunction, PolicyOptions
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import HeavyLightOptions, SchedulingRules
-from farm.sim import job_sets
-from farm.sim.job_sets import Case, ends_of_cases
+from farm.sim.engines import Case, ends_of_cases
+from farm.sim.setting import Setting
 from studies.thesis.job_sets import Floats, JobSet
 
 #: name in the thesis -> policy (random: a drawn permutation, as scores)
@@ -114,7 +114,7 @@ def play_cases(cases: Cases, policies: Sequence[str] = ALL) -> Plays:
     """Simulate each case under each policy."""
     ends = ends_of_cases(
         {
-            (policy, x): Case(sets, setup.pools, setup.rules(policy))
+            (policy, x): Case(sets, Setting(setup.pools, setup.rules(policy)))
             for policy in policies
             for x, (sets, setup) in cases.items()
         }
@@ -129,7 +129,9 @@ def play_cases(cases: Cases, policies: Sequence[str] = ALL) -> Plays:
 
 def ends_of(jobs: JobSet, policy: str, setup: Setup) -> list[float]:
     """Simulate one job set; return when each job ended, in order."""
-    return job_sets.ends_of(jobs, setup.pools, setup.rules(policy))
+    (ends,) = ends_of_cases({0: Case([jobs], Setting(setup.pools, setup.rules(policy)))}).values()
+    found: list[float] = ends[0].tolist()
+    return found
 
 
 def service_times(sets: Sequence[JobSet]) -> Floats:
