@@ -15,22 +15,24 @@ from farm.cli.main import app
 from farm.core.errors import InputError
 from farm.core.model import Job
 from farm.results.figures.page import Section
+from farm.sim.engines import Case
 from farm.sim.fast.kernel import native
 from studies.thesis.claims import claims_table
-from studies.thesis.evaluation import PAGE_16, Evaluation, evaluate, sections
+from studies.thesis.evaluation import Evaluation, evaluate, sections
 from studies.thesis.future_work import future_work, recorded_jobs
 from studies.thesis.job_sets import MAX_SETS, jenkins_sets, model_sets
 from studies.thesis.live_slice import live_slice
 from studies.thesis.model import (
     MAKESPAN,
+    PAGE_16,
     POLICY_OF,
     STRETCH,
     THROUGHPUT,
-    ends_of,
     measured,
     nodes,
     play_cases,
     service_times,
+    setting_of,
 )
 from studies.thesis.study import answer_of
 
@@ -48,6 +50,11 @@ def small() -> Evaluation:
         patch.setattr(f"{evaluation}.JENKINS_SLOTS", (5.0, 10.0, 100.0))
         patch.setattr(native, "is_there", lambda: False)
         return evaluate(1)
+
+
+def makespan(jobs: tuple[Job, ...], policy: str, slots: int) -> float:
+    """Return the last end of jobs that the scheduler itself plays."""
+    return max(Case([jobs], setting_of(nodes(slots), policy)).ends(jobs))
 
 
 def test_every_figure_and_table_is_there(small: Evaluation):
@@ -70,7 +77,7 @@ def test_numbers_are_those_of_the_scheduler(small: Evaluation):
     table = section.tables[0]
     assert table.columns == ("slots", *POLICY_OF)
     (jobs,) = model_sets(1)
-    ljf, random = (max(ends_of(jobs, policy, nodes(6))) for policy in ("LJF", "Random"))
+    ljf, random = (makespan(jobs, policy, 6) for policy in ("LJF", "Random"))
     row = dict(zip(table.columns, table.rows[5], strict=True))
     assert (row["slots"], row["LJF"]) == ("6", f"{ljf:.4g}; {ljf:.4g}; {ljf / random:.3f}")
 
@@ -95,7 +102,7 @@ def test_stretch_and_throughput_are_in_every_table(small: Evaluation):
 
 def test_runs_are_averaged_but_for_the_first(small: Evaluation):
     """Section 5.1: four runs of a test, of which the first is discarded."""
-    runs = [max(ends_of(jobs, "Random", nodes(1))) for jobs in jenkins_sets(1)[:2]]
+    runs = [makespan(jobs, "Random", 1) for jobs in jenkins_sets(1)[:2]]
     assert runs[0] != runs[1]  # another order, other weights
     found = small.single.of("LJF", 100.0, MAKESPAN)
     assert found.shape == (1,)
@@ -133,7 +140,7 @@ def test_the_compiled_loop_agrees(law, monkeypatch: pytest.MonkeyPatch):
     """The compiled loop gives the same numbers as the scheduler."""
     late, many = jenkins_sets(5)[:2], model_sets(3, jobs_apart=0.5)
     for sets in (many, [jobs[::5] for jobs in late]):
-        cases = {x: (sets, nodes(int(x), law)) for x in (1.0, 6.0)}
+        cases = {x: (sets, nodes(x, law)) for x in (1.0, 6.0)}
         found = []
         for fast in (True, False):
             monkeypatch.setattr(native, "is_there", lambda fast=fast: fast)

@@ -8,28 +8,28 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 import numpy as np
 
-from farm.core.contention.laws import THESIS_TABLE, ContentionLaw, ThreadSlowdown
+from farm.core.contention.laws import THESIS_TABLE
 from farm.core.model import Job
-from farm.core.pools.spec import PoolSpec
-from farm.results.figures.chart import Chart
 from farm.results.figures.lines import Figure
 from farm.results.figures.page import Section, Table
-from studies.thesis.job_sets import RUNS, jenkins_sets, model_sets
+from farm.sim.engines import Case, ends_of_cases
+from studies.thesis.job_sets import RUNS, JobSet, jenkins_sets, model_sets
 from studies.thesis.model import (
     ALL,
     MAKESPAN,
     MATRIX_RESPONSE,
     METRICS,
-    POLICY_OF,
+    PAGE_16,
     RESPONSE,
+    SECONDS,
     STRETCH,
     THROUGHPUT,
     UNAGED,
     Plays,
-    Setup,
-    ends_of,
     nodes,
     play_cases,
+    pool,
+    setting_of,
 )
 
 #: slots of a builder in section 5.3, and of all builders together in section 5.1
@@ -37,7 +37,6 @@ MODEL_SLOTS = tuple(map(float, range(1, 17)))
 JENKINS_SLOTS = (5.0, 10.0, 20.0, 30.0, 40.0, 60.0, 80.0, 100.0)
 #: the range of slots of tables 5.1, 5.2 and the result table (section 5.3)
 TABLE_SLOTS = MODEL_SLOTS[4:15]
-PAGE_16 = ContentionLaw(THESIS_TABLE)
 #: section 5.4, of response time, makespan and matrix response time
 THESIS_SAYS = {
     "LJF": ("Bad", "Best", "Good"),
@@ -72,16 +71,15 @@ def evaluate(runs: int, on_step: OnStep = lambda _: None) -> Evaluation:
     single, several = _jenkins(1, UNAGED), _jenkins(5, ALL)
     sets = model_sets(runs)
     on_step("the model without slowdown")
-    plain = play_cases({x: (sets, nodes(int(x))) for x in MODEL_SLOTS})
+    plain = play_cases({x: (sets, nodes(x)) for x in MODEL_SLOTS})
     on_step("the model with slowdown")
-    slowed = play_cases({x: (sets, nodes(int(x), PAGE_16)) for x in MODEL_SLOTS})
-    return Evaluation(single, several, plain, slowed, tuple(map(_reference_job, range(11))))
+    slowed = play_cases({x: (sets, nodes(x, PAGE_16)) for x in MODEL_SLOTS})
+    return Evaluation(single, several, plain, slowed, _overload())
 
 
 def _jenkins(matrices: int, policies: Sequence[str]) -> Plays:
     """Simulate section 5.1; return the mean of each test's runs but the first."""
-    sets = jenkins_sets(matrices)
-    plays = play_cases({x: (sets, asleep(x)) for x in JENKINS_SLOTS}, policies)
+    plays = play_asleep(jenkins_sets(matrices), JENKINS_SLOTS, policies)
     means = {
         cell: found.reshape(-1, RUNS, len(METRICS))[:, 1:].mean(axis=1)
         for cell, found in plays.numbers.items()
@@ -89,17 +87,18 @@ def _jenkins(matrices: int, policies: Sequence[str]) -> Plays:
     return msgspec.structs.replace(plays, numbers=means)
 
 
-def asleep(slots: float) -> Setup:
-    """Return the farm of section 5.1: sleeping jobs slow nothing down, so one builder is enough."""
-    return Setup((PoolSpec(name="node", slots=int(slots), builders=1),), aging="linear")
+def play_asleep(sets: Sequence[JobSet], slots: Sequence[float], policies: Sequence[str]) -> Plays:
+    """Simulate section 5.1: sleeping jobs slow nothing down, so one builder is enough."""
+    return play_cases({x: (sets, [pool(x)]) for x in slots}, policies, aging="linear")
 
 
-def _reference_job(heavy: int) -> float:
+def _overload() -> tuple[float, ...]:
     """Run the job of section 5.2 beside heavy ones of four threads on a builder of 8 threads."""
-    law = ContentionLaw(ThreadSlowdown(8.0, 4))
-    setup = Setup((PoolSpec(name="machine", slots=11, builders=1, law=law),))
-    stress = [Job(id=f"stress-{n}", service_time=100.0, heavy=True) for n in range(heavy)]
-    return ends_of((*stress, Job(id="bc", service_time=1.0)), "FIFO", setup)[-1]
+    machine = setting_of([pool(11, {"threads": {"cores": 8, "heavy_threads": 4}})], "FIFO")
+    stress = [Job(id=f"stress-{n}", service_time=100.0, heavy=True) for n in range(10)]
+    last = Job(id="bc", service_time=1.0)
+    ends = ends_of_cases({n: Case([[*stress[:n], last]], machine) for n in range(11)})
+    return tuple(float(found[0, -1]) for found in ends.values())
 
 
 def sections(found: Evaluation) -> list[Section]:
@@ -112,36 +111,36 @@ def sections(found: Evaluation) -> list[Section]:
             differ only in the order in which a matrix enters the queue and in the weights of
             Random.""",
             found.single,
-            {"5.1": MAKESPAN, "5.2": RESPONSE},
+            {"Figure 5.1": MAKESPAN, "Figure 5.2": RESPONSE},
         ),
         _measured(
             "5.1.6 Consecutive matrices",
             """Each test has five of the ten matrices, 30 s apart, each of the ten once the
             first.""",
             found.several,
-            {"5.3": MAKESPAN, "5.4": MATRIX_RESPONSE, "5.5": RESPONSE},
+            {"Figure 5.3": MAKESPAN, "Figure 5.4": MATRIX_RESPONSE, "Figure 5.5": RESPONSE},
         ),
         _measured(
             "5.3 Simulation model, without slowdown",
             "Two builders; four matrices of 25 jobs, all released at once.",
             found.plain,
-            {"5.7": MAKESPAN, "5.8": RESPONSE, "5.9": MATRIX_RESPONSE},
+            {"Figure 5.7": MAKESPAN, "Figure 5.8": RESPONSE, "Figure 5.9": MATRIX_RESPONSE},
             _spread("Table 5.1: standard deviation without slowdown", found.plain),
         ),
         _measured(
             "5.3 Simulation model, with slowdown",
             "The same jobs; the longest fifth is heavy and slows its builder down (page 16).",
             found.slowed,
-            {"5.10": MAKESPAN, "5.11": RESPONSE, "5.12": MATRIX_RESPONSE},
+            {"Figure 5.10": MAKESPAN, "Figure 5.11": RESPONSE, "Figure 5.12": MATRIX_RESPONSE},
             _spread("Table 5.2: standard deviation with slowdown", found.slowed),
         ),
     ]
     return [
-        Section("4.3 Risk of overload", charts=[_figure_4_1()]),
+        Section("4.3 Risk of overload", charts=[_figure_4_1().draw()]),
         *measured[:2],
         _load_testing(found),
         *measured[2:],
-        Section("5.4 Summary of results", tables=[_result_table((found.plain, found.slowed))]),
+        Section("5.4 Summary of results", tables=[_result_table(found.plain, found.slowed)]),
     ]
 
 
@@ -165,33 +164,29 @@ def _measured(
     """Draw medians over the job sets, a line for each policy; the tables have all numbers."""
     charts = [
         Figure(
-            f"Figure {name}: {METRICS[measure]} (median)",
+            f"{name}: {METRICS[measure]} (median)",
             {p: [(x, plays.median(p, x, measure)) for x in plays.xs] for p in plays.policies},
             ("slots", "seconds"),
         ).draw()
         for name, measure in places.items()
     ]
-    named = {**{f"Figure {name}": measure for name, measure in places.items()}, **NAMED_ONLY}
-    kept = [numbers(name, plays, measure, "slots") for name, measure in named.items()]
+    kept = [numbers(name, plays, m, "slots") for name, m in {**places, **NAMED_ONLY}.items()]
     return Section(title, [words], charts, [*kept, *tables])
 
 
-def numbers(
-    title: str, plays: Plays, measure: int, axis: str, ticks: tuple[str, ...] = ()
-) -> Table:
+def numbers(title: str, plays: Plays, measure: int, axis: str, ticks: Sequence[str] = ()) -> Table:
     """Put medians, means and paired ratios to Random side by side."""
-    names = ticks or tuple(f"{x:g}" for x in plays.xs)
-    rows = tuple(
-        (name, *(_cell(plays, policy, x, measure) for policy in plays.policies))
-        for name, x in zip(names, plays.xs, strict=True)
-    )
+
+    def cell(policy: str, x: float) -> str:
+        of = (policy, x, measure)
+        return f"{plays.median(*of):.4g}; {plays.mean(*of):.4g}; {plays.ratio(*of):.3f}"
+
+    rows = [
+        (name, *(cell(policy, x) for policy in plays.policies))
+        for name, x in zip(ticks or plays.names, plays.xs, strict=True)
+    ]
     heading = f"{title}: median; mean; geometric mean of the ratios to Random on the same jobs"
     return Table(heading, (axis, *plays.policies), rows, folded=True)
-
-
-def _cell(plays: Plays, policy: str, x: float, measure: int) -> str:
-    cell = (policy, x, measure)
-    return f"{plays.median(*cell):.4g}; {plays.mean(*cell):.4g}; {plays.ratio(*cell):.3f}"
 
 
 def expected_slowdown(slots: int, heavy_fraction: float, slowdown: SlowdownByCount) -> float:
@@ -209,14 +204,13 @@ def expected_slowdown(slots: int, heavy_fraction: float, slowdown: SlowdownByCou
     )
 
 
-def _figure_4_1() -> Chart:
+def _figure_4_1() -> Figure:
+    slowdown = THESIS_TABLE.slowdown
     lines = {
-        f"p = {p:g}": [
-            (n, expected_slowdown(int(n), p, THESIS_TABLE.slowdown)) for n in MODEL_SLOTS
-        ]
+        f"p = {p:g}": [(n, expected_slowdown(int(n), p, slowdown)) for n in MODEL_SLOTS]
         for p in (0.1, 0.2, 0.3, 0.4, 0.5)
     }
-    return Figure("Figure 4.1: slowdown to expect, f(n, p)", lines, ("slots", "slowdown")).draw()
+    return Figure("Figure 4.1: slowdown to expect, f(n, p)", lines, ("slots", "slowdown"))
 
 
 def spread(plays: Plays, policy: str, measure: int) -> tuple[float, float]:
@@ -227,35 +221,31 @@ def spread(plays: Plays, policy: str, measure: int) -> tuple[float, float]:
 
 
 def _spread(title: str, plays: Plays) -> Table:
-    rows = tuple(
-        (
-            policy,
-            *("{:.1f} ({:.1f})".format(*spread(plays, policy, measure)) for measure in range(3)),
-        )
-        for policy in POLICY_OF
-    )
+    rows = [
+        (policy, *("{:.1f} ({:.1f})".format(*spread(plays, policy, m)) for m in SECONDS))
+        for policy in ALL
+    ]
     heading = f"{title} (interquartile range), seconds, mean over 5 to 15 slots"
     return Table(heading, ("policy", *METRICS[:3]), rows)
 
 
-def _result_table(kept: tuple[Plays, ...]) -> Table:
+def _result_table(*both: Plays) -> Table:
     """Rank the policies by their paired ratios to Random, over both models and 5 to 15 slots."""
 
     def ratio(policy: str, measure: int) -> float:
-        cells = [(plays, x) for plays in kept for x in TABLE_SLOTS]
-        return float(np.mean([plays.ratio(policy, x, measure) for plays, x in cells]))
+        return float(np.mean([one.ratio(policy, x, measure) for one in both for x in TABLE_SLOTS]))
 
-    ratios = {(policy, m): ratio(policy, m) for policy in POLICY_OF for m in range(3)}
-    rows = []
-    for policy, said in THESIS_SAYS.items():
-        cells = []
-        for measure, word in zip((RESPONSE, MAKESPAN, MATRIX_RESPONSE), said, strict=True):
-            own = ratios[policy, measure]
-            rank = 1 + sum(ratios[other, measure] < own for other in POLICY_OF)
-            cells.append(f"{word}; {rank} of 6 ({own:.2f})")
-        rows.append((policy, *cells))
+    def cell(policy: str, measure: int, word: str) -> str:
+        own, *ratios = (ratio(one, measure) for one in (policy, *ALL))
+        return f"{word}; {1 + sum(other < own for other in ratios)} of 6 ({own:.2f})"
+
+    measures = (RESPONSE, MAKESPAN, MATRIX_RESPONSE)
+    rows = [
+        (policy, *(cell(policy, m, word) for m, word in zip(measures, words, strict=True)))
+        for policy, words in THESIS_SAYS.items()
+    ]
     return Table(
         "Result table: what the thesis says; our rank, and the mean ratio to Random, 5 to 15 slots",
-        ("policy", *(METRICS[m] for m in (RESPONSE, MAKESPAN, MATRIX_RESPONSE))),
-        tuple(rows),
+        ("policy", *(METRICS[m] for m in measures)),
+        rows,
     )

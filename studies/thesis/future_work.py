@@ -8,29 +8,30 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from farm.core.contention.laws import THESIS_TABLE, ContentionLaw, LinearSlowdown, LoadLimits
+from farm.core.contention.laws import THESIS_TABLE
 from farm.core.errors import InputError
-from farm.core.pools.spec import PoolSpec
-from farm.core.rules import HeavyLightOptions
 from farm.results.figures.lines import Figure
 from farm.results.figures.page import Section, Table
 from farm.scenario.distributions import Distribution
 from farm.scenario.load import load_scenario
 from farm.workload import build_jobs
-from studies.thesis.evaluation import PAGE_16, OnStep, numbers
-from studies.thesis.job_sets import ALPHA, SEED, Draw, Floats, JobSet, marked, model_sets
+from studies.thesis.evaluation import OnStep, numbers
+from studies.thesis.job_sets import ALPHA, SEED, Draw, Floats, JobSet, marked, model_sets, pareto
 from studies.thesis.model import (
+    ALL,
     MAKESPAN,
     MATRIX_RESPONSE,
     METRICS,
-    POLICY_OF,
+    PAGE_16,
     RESPONSE,
-    Cases,
+    SECONDS,
     Plays,
-    Setup,
+    Pool,
+    farm_of,
     nodes,
     paired_ratio,
     play_cases,
+    pool,
 )
 
 #: slots of each builder wherever something else is varied
@@ -71,30 +72,20 @@ def _section(
     plays: Plays,
     measure: int,
     axis: str,
-    ticks: tuple[str, ...] = (),
-    *,
-    more: Table | None = None,
+    ticks: Sequence[str] = (),
+    more: Sequence[Table] = (),
 ) -> Section:
-    names = ticks or tuple(f"{x:g}" for x in plays.xs)
-    best = [(plays.best(x, measure), x) for x in plays.xs]
-    told = "; ".join(
-        f"{name}: {policy} ({plays.ratio(policy, x, measure):.2f} of Random's)"
-        for name, (policy, x) in zip(names, best, strict=True)
-    )
     kind = METRICS[measure]
-    lines = {
-        policy: [(x, plays.ratio(policy, x, measure)) for x in plays.xs] for policy in POLICY_OF
-    }
-    heading = f"{kind.capitalize()}, as a ratio to Random's"
-    return Section(
-        title,
-        [f"{text} Best in {kind}, by {axis}: {told}."],
-        [Figure(heading, lines, (axis, "ratio"), ticks=ticks).draw()],
-        [
-            *([more] if more else []),
-            *(numbers(name.capitalize(), plays, m, axis, ticks) for m, name in enumerate(METRICS)),
-        ],
+    best = "; ".join(
+        f"{name}: {policy} ({plays.ratio(policy, x, measure):.2f} of Random's)"
+        for name, x in zip(ticks or plays.names, plays.xs, strict=True)
+        for policy in [plays.best(x, measure)]
     )
+    lines = {p: [*zip(plays.xs, plays.ratios(p, measure), strict=True)] for p in ALL}
+    heading = f"{kind.capitalize()}, as a ratio to Random's"
+    chart = Figure(heading, lines, (axis, "ratio"), ticks=ticks).draw()
+    every = [numbers(name.capitalize(), plays, m, axis, ticks) for m, name in enumerate(METRICS)]
+    return Section(title, [f"{text} Best in {kind}, by {axis}: {best}."], [chart], [*more, *every])
 
 
 def _distributions(runs: int) -> Section:
@@ -108,31 +99,30 @@ def _distributions(runs: int) -> Section:
         name: Distribution.model_validate(form).quantile_function() for name, form in forms.items()
     }
 
-    def by(*shares: tuple[str, float]) -> Draw:
+    def by(**shares: float) -> Draw:
         """Draw the form of each job, by their shares."""
 
         def draw(draws: np.random.RandomState, shape: tuple[int, int]) -> Floats:
-            names = draws.choice([n for n, _ in shares], shape, p=[s for _, s in shares])
-            numbers = draws.random_sample(shape)
-            made = np.empty(shape)
-            for name, _ in shares:
+            names = draws.choice([*shares], shape, p=[*shares.values()])
+            numbers, made = draws.random_sample(shape), np.empty(shape)
+            for name in shares:
                 chosen = names == name
                 made[chosen] = np.maximum(list(map(quantiles[name], numbers[chosen])), 0.01)
             return made
 
         return draw
 
-    bimodal = ("short", 0.8), ("long", 0.2)
-    sets = {
-        "Pareto": model_sets(runs),
-        "normal": model_sets(runs, by(("normal", 1.0))),
-        "lognormal": model_sets(runs, by(("lognormal", 1.0))),
-        "bimodal": model_sets(runs, by(*bimodal)),
-        "mixed": model_sets(
-            runs, by(("normal", 0.4), ("lognormal", 0.4), ("short", 0.16), ("long", 0.04))
-        ),
+    draws = {
+        "Pareto": pareto,
+        "normal": by(normal=1.0),
+        "lognormal": by(lognormal=1.0),
+        "bimodal": by(short=0.8, long=0.2),
+        "mixed": by(normal=0.4, lognormal=0.4, short=0.16, long=0.04),
     }
-    cases: Cases = {float(n): (some, nodes(SLOTS, PAGE_16)) for n, some in enumerate(sets.values())}
+    cases = {
+        float(n): (model_sets(runs, draw), nodes(SLOTS, PAGE_16))
+        for n, draw in enumerate(draws.values())
+    }
     return _section(
         "6.4.1 Other distributions",
         f"""Service times of one mean ({MEAN:.1f}s) from other distributions: normal (standard
@@ -142,31 +132,26 @@ def _distributions(runs: int) -> Section:
         play_cases(cases),
         MATRIX_RESPONSE,
         "distribution",
-        tuple(sets),
+        [*draws],
     )
 
 
 def _heterogeneous(sets: Sequence[JobSet]) -> Section:
-    speeds = (1.0, 0.75, 0.5, 0.25)
+    def both(slow: float) -> list[Pool]:
+        return [{**pool(SLOTS, speed=2 - slow), "name": "fast"}, pool(SLOTS, speed=slow)]
 
-    def setup(slow: float, *, by_speed: bool = False) -> Setup:
-        pools = (("fast", 2.0 - slow), ("slow", slow))
-        made = (PoolSpec(name=n, slots=SLOTS, builders=1, speed=speed) for n, speed in pools)
-        return Setup(tuple(made), by_speed=by_speed)
-
-    plays = play_cases({slow: (sets, setup(slow)) for slow in speeds})
     some = sets[:MAX_REFERENCE_SETS]
+    farms = {slow: both(slow) for slow in (1.0, 0.75, 0.5, 0.25)}
+    plays = play_cases({slow: (sets, farm) for slow, farm in farms.items()})
     fastest = play_cases(
-        {slow: (some, setup(slow, by_speed=True)) for slow in speeds}, ["LJF", "SJF"]
+        {slow: (some, farm) for slow, farm in farms.items()}, ["LJF", "SJF"], balancer="fastest"
     )
 
     def by_fastest(policy: str, slow: float) -> str:
         blind = plays.of(policy, slow, MAKESPAN)[: len(some)]
         return f"{policy} {paired_ratio(fastest.of(policy, slow, MAKESPAN), blind):.2f}"
 
-    aside = "; ".join(
-        f"{slow:g}: {by_fastest('LJF', slow)}, {by_fastest('SJF', slow)}" for slow in speeds
-    )
+    aside = "; ".join(f"{x:g}: {by_fastest('LJF', x)}, {by_fastest('SJF', x)}" for x in farms)
     return _section(
         "6.4.2 Heterogeneous machines",
         f"""Two builders whose speeds add up to 2, the load balancer blind to speed, as Jenkins is.
@@ -181,9 +166,11 @@ def _heterogeneous(sets: Sequence[JobSet]) -> Section:
 
 def _memory_bus(sets: Sequence[JobSet]) -> Section:
     chances = np.random.RandomState(SEED).random_sample((len(sets), len(sets[0])))
-    setup = nodes(SLOTS, ContentionLaw(THESIS_TABLE, THESIS_TABLE))
-    shares = (0.0, 0.1, 0.2, 0.4, 0.6)
-    cases = {share: (marked(sets, "memory_heavy", chances < share), setup) for share in shares}
+    farm = nodes(SLOTS, {**PAGE_16, "memory": THESIS_TABLE.factors})
+    cases = {
+        share: (marked(sets, "memory_heavy", chances < share), farm)
+        for share in (0.0, 0.1, 0.2, 0.4, 0.6)
+    }
     return _section(
         "6.4.3 Memory bus",
         """A second resource: jobs that load the memory bus, drawn at random, slow each other down
@@ -214,10 +201,12 @@ def _failures(sets: Sequence[JobSet]) -> list[Section]:
 
 
 def _failing(sets: Sequence[JobSet], grows: bool) -> Plays:
-    setup = msgspec.structs.replace(nodes(SLOTS, PAGE_16), fail_fast=True)
     order = np.array([_failing_first(jobs, n, grows) for n, jobs in enumerate(sets)])
-    counts = (0.0, 1.0, 2.0, 5.0, 10.0)
-    return play_cases({k: (marked(sets, "fails", order < k), setup) for k in counts})
+    cases = {
+        count: (marked(sets, "fails", order < count), nodes(SLOTS, PAGE_16))
+        for count in (0.0, 1.0, 2.0, 5.0, 10.0)
+    }
+    return play_cases(cases, fail_fast=True)
 
 
 def _failing_first(jobs: JobSet, number: int, grows: bool) -> Floats:
@@ -228,9 +217,9 @@ def _failing_first(jobs: JobSet, number: int, grows: bool) -> Floats:
 
 
 def _slowdown(sets: Sequence[JobSet]) -> Section:
-    slopes = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6)
-    cases: Cases = {
-        slope: (sets, nodes(SLOTS, ContentionLaw(LinearSlowdown(1.0, slope)))) for slope in slopes
+    cases = {
+        slope: (sets, nodes(SLOTS, {"linear": {"threshold": 1, "slope": slope}}))
+        for slope in (0.0, 0.1, 0.2, 0.4, 0.8, 1.6)
     }
     return _section(
         "6.4.4 Varying slowdown",
@@ -242,7 +231,7 @@ def _slowdown(sets: Sequence[JobSet]) -> Section:
 
 
 def _released_apart(runs: int) -> Section:
-    cases: Cases = {
+    cases = {
         apart: (model_sets(runs, jobs_apart=apart), nodes(SLOTS, PAGE_16))
         for apart in (0.0, 0.01, 0.1, 0.5, 1.0)
     }
@@ -257,25 +246,25 @@ def _released_apart(runs: int) -> Section:
 
 
 def _load_index(sets: Sequence[JobSet]) -> Section:
-    limits = LoadLimits(overloaded_at=1.4, room_at=1.0)
-    blind = {x: nodes(x, PAGE_16) for x in (2, 4, 8, 16)}
-
-    def reporting(setup: Setup) -> Setup:
-        """Return the farm with builders that report their load, and a scheduler that listens."""
-        pools = tuple(msgspec.structs.replace(pool, load_limits=limits) for pool in setup.pools)
-        rule = HeavyLightOptions(limits=limits, heavy_first=True)
-        return msgspec.structs.replace(setup, pools=pools, heavy_light=rule)
-
-    without = play_cases({x: (sets, setup) for x, setup in blind.items()})
-    plays = play_cases({x: (sets, reporting(setup)) for x, setup in blind.items()})
+    cases = {x: (sets, nodes(x, PAGE_16)) for x in (2.0, 4.0, 8.0, 16.0)}
+    without, plays = (
+        play_cases(cases),
+        play_cases(
+            cases, balancer="heavy-light", heavy_light={"load": "reported", "heavy_first": True}
+        ),
+    )
 
     def change(policy: str, x: float) -> str:
         """Return each of the thesis's measures, divided by the same without reports."""
-        cells = ((policy, x, m) for m in (MAKESPAN, RESPONSE, MATRIX_RESPONSE))
+        cells = ((policy, x, m) for m in SECONDS)
         return "; ".join(f"{paired_ratio(plays.of(*c), without.of(*c)):.2f}" for c in cells)
 
-    rows = tuple((str(x), *(change(policy, x) for policy in POLICY_OF)) for x in blind)
-    told = ", ".join(f"{x:g} slots: {change('Random', x)}" for x in blind)
+    index = Table(
+        "Makespan; mean response time; mean matrix response time: with ÷ without the index",
+        ("slots", *ALL),
+        [(f"{x:g}", *(change(policy, x) for policy in ALL)) for x in cases],
+    )
+    told = ", ".join(f"{x:g} slots: {change('Random', x)}" for x in cases)
     return _section(
         "7.1 Dynamic load index",
         f"""Two queues, one for heavy jobs: a builder that reports a slowdown of 1.4 or more gets
@@ -285,24 +274,14 @@ def _load_index(sets: Sequence[JobSet]) -> Section:
         plays,
         RESPONSE,
         "slots",
-        more=Table(
-            "Makespan; mean response time; mean matrix response time: with ÷ without the index",
-            ("slots", *POLICY_OF),
-            rows,
-        ),
+        more=[index],
     )
 
 
 def recorded_jobs(path: Path) -> Section:
     """Simulate recorded jobs at several utilizations; the random weights are drawn."""
-    scenario = load_scenario(
-        {
-            "version": 1,
-            "name": "trace",
-            "pools": [{"name": "node", "builders": 1}],
-            "workload": [{"trace": {"path": str(path.resolve()), "platform": {}}}],
-        }
-    )
+    trace = {"trace": {"path": str(path.resolve()), "platform": {}}}
+    scenario = load_scenario({**farm_of([pool(1)], "FIFO"), "name": "trace", "workload": [trace]})
     recorded = list(build_jobs(scenario))
     ranks = np.random.RandomState(SEED).permutation(len(recorded)).tolist()
     jobs = tuple(
@@ -314,19 +293,13 @@ def recorded_jobs(path: Path) -> Section:
     if not work:
         raise InputError(f"--trace: {path}: found no run times; allowed: jobs that take time")
     slots = {share: max(1, round(work / span / share)) for share in UTILIZATIONS}
-    cases: Cases = {
-        share: (
-            [jobs],
-            Setup((PoolSpec(name="node", builders=1, slots=count),), aging="linear"),
-        )
-        for share, count in slots.items()
-    }
+    cases = {share: ([jobs], [pool(count)]) for share, count in slots.items()}
     told = ", ".join(f"{share:g} with {count}" for share, count in slots.items())
     return _section(
         "6.4.5 Real jobs",
         f"""{path.name}: {len(jobs):,} recorded jobs with their arrivals, on slots such that
         the utilization is {told}; a job of no matrix is a matrix of its own.""",
-        play_cases(cases),
+        play_cases(cases, aging="linear"),
         RESPONSE,
         "utilization",
     )

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
 
 from farm.app.api import run
-from farm.core.model import Job
 from farm.results.figures.page import Section, Table
-from studies.thesis.evaluation import SEVERAL, SINGLE, OnStep, asleep
-from studies.thesis.job_sets import RUNS, JobSet, jenkins_sets
+from studies.thesis.evaluation import SEVERAL, SINGLE, OnStep, play_asleep
+from studies.thesis.job_sets import RUNS, Floats, JobSet, jenkins_sets
 from studies.thesis.model import (
     ALL,
+    MAKESPAN,
     METRICS,
-    POLICY_OF,
     UNAGED,
-    Plays,
+    farm_of,
     measured,
-    play_cases,
+    pool,
     service_times,
 )
 
@@ -52,57 +51,35 @@ def _table(title: str, matrices: int, policies: Sequence[str], on_step: OnStep) 
     sets = jenkins_sets(matrices)
     tests = [sets[first : first + RUNS] for first in range(0, len(sets), RUNS)]
     test = min(tests, key=lambda runs: sum(job.service_time for job in runs[0]))
-    simulated = play_cases({SLOTS: (test, asleep(SLOTS))}, policies)
+    simulated = play_asleep(test, [SLOTS], policies)
     rows = []
     for policy in policies:
         on_step(f"{policy} on a real farm, {title}")
-        rows.append((policy, *_compared(_live(test, policy, simulated), simulated, policy)))
+        virtual = simulated.numbers[policy, SLOTS]
+        live = _live(test, policy, apart=virtual[:, MAKESPAN].max() * 1.1 + PAUSE)
+        means = zip(live[1:].mean(axis=0), virtual[1:].mean(axis=0), strict=True)
+        rows.append((policy, *(f"{a:.4g}; {b:.4g}; {a / b:.3f}" for a, b in means)))
     return Table(
         f"{title}, seconds (throughput: per second): live; in virtual time; live ÷ virtual",
         ("policy", *METRICS),
-        tuple(rows),
+        rows,
     )
 
 
-def _compared(live: np.ndarray, simulated: Plays, policy: str) -> Iterator[str]:
-    """Yield a cell for each measure, means over all runs but the first."""
-    for measure in range(len(METRICS)):
-        real = live[1:, measure].mean()
-        virtual = simulated.of(policy, SLOTS, measure)[1:].mean()
-        yield f"{real:.4g}; {virtual:.4g}; {real / virtual:.3f}"
-
-
-def _live(test: list[JobSet], policy: str, simulated: Plays) -> np.ndarray:
-    """Run a test's runs, one after the other, on a new farm; (runs, measures) seconds."""
-    apart = simulated.of(policy, SLOTS, 0).max() * 1.1 + PAUSE
-    result = run(
-        {
-            "version": 1,
-            "name": "thesis",
-            "pools": [{"name": "node", "builders": 1, "slots": int(SLOTS)}],
-            "workload": [{"arrivals": {"every": 1, "count": 1, "service_time": 1}}],
-            "scheduling": {"policy": POLICY_OF[policy], "runtime_estimates": "oracle"},
-            "live": {"speed": SPEED},
-        },
-        jobs=[
-            _moved(job, number, number * apart) for number, jobs in enumerate(test) for job in jobs
-        ],
-    )
+def _live(test: Sequence[JobSet], policy: str, apart: float) -> Floats:
+    """Run a test's runs on a new farm, one after the other; return (runs by measures)."""
+    moved = [
+        msgspec.structs.replace(
+            job,
+            id=f"{number}-{job.id}",
+            matrix=f"{number}-{job.matrix}",
+            arrived_at=(job.arrived_at or 0.0) + number * apart,
+        )
+        for number, jobs in enumerate(test)
+        for job in jobs
+    ]
+    result = run(farm_of([pool(SLOTS)], policy), jobs=moved, speed=SPEED)
     ended = dict(zip(result.jobs["job_id"], result.jobs["finished_at_s"], strict=True))
-    ends = [[ended[f"{n}-{job.id}"] - n * apart for job in jobs] for n, jobs in enumerate(test)]
-    return np.concatenate(
-        [
-            measured(jobs, service_times([jobs]), np.array([own]))
-            for jobs, own in zip(test, ends, strict=True)
-        ]
-    )
-
-
-def _moved(job: Job, number: int, by: float) -> Job:
-    """Return a job as one of a later run."""
-    return msgspec.structs.replace(
-        job,
-        id=f"{number}-{job.id}",
-        matrix=f"{number}-{job.matrix}",
-        arrived_at=(job.arrived_at or 0.0) + by,
-    )
+    ends = np.array([ended[job.id] for job in moved]).reshape(len(test), -1)
+    ends -= apart * np.arange(len(test))[:, np.newaxis]
+    return measured(test[0], service_times(test), ends)

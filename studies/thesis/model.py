@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
-from typing import Literal
 
 import msgspec
 import numpy as np
 
-from farm.core.contention.laws import ContentionLaw
-from farm.core.policies import POLICIES, KeyFunction, PolicyOptions
-from farm.core.pools.spec import PoolSpec
-from farm.core.rules import HeavyLightOptions, SchedulingRules
+from farm.assembly import make_rules
+from farm.scenario import load_scenario
 from farm.sim.engines import Case, ends_of_cases
 from farm.sim.setting import Setting
 from studies.thesis.job_sets import Floats, JobSet
@@ -26,9 +22,9 @@ POLICY_OF = {
     "LJF-aging": "ljf-aging",
     "SJF-aging": "sjf-aging",
 }
-#: policies that differ on a single matrix, where ageing changes nothing
-UNAGED = tuple(POLICY_OF)[:4]
 ALL = tuple(POLICY_OF)
+#: policies that differ on a single matrix, where ageing changes nothing
+UNAGED = ALL[:4]
 #: those that the thesis draws, in seconds; stretch and throughput (jobs per second) it only names
 METRICS = (
     "makespan",
@@ -38,42 +34,47 @@ METRICS = (
     "throughput",
 )
 MAKESPAN, RESPONSE, MATRIX_RESPONSE, STRETCH, THROUGHPUT = range(5)
+SECONDS = (MAKESPAN, RESPONSE, MATRIX_RESPONSE)
+
+Pool = dict[str, object]
+"""A pool as in a scenario's file."""
+Contention = Mapping[str, object]
+PAGE_16: Contention = {"slowdown": "thesis"}
 
 
-class Setup(msgspec.Struct, frozen=True):
-    """A farm and its scheduling rules."""
-
-    pools: tuple[PoolSpec, ...]
-    #: of the ageing policies: each matrix sorted, the matrices in order; or by time in queue
-    aging: Literal["matrix", "linear"] = "matrix"
-    fail_fast: bool = False
-    #: the balancer is ``fastest``
-    by_speed: bool = False
-    #: the balancer is ``heavy-light``
-    heavy_light: HeavyLightOptions | None = None
-
-    def rules(self, policy: str) -> SchedulingRules:
-        """Return the scheduling rules of a policy of the thesis."""
-        return SchedulingRules(
-            policy=_key(policy, self.aging),
-            fail_fast=self.fail_fast,
-            by_speed=self.by_speed,
-            heavy_light=self.heavy_light,
-        )
+def pool(slots: float, contention: Contention | None = None, **more: object) -> Pool:
+    """Return a pool of one builder."""
+    return {"name": "node", "builders": 1, "slots": int(slots), "contention": contention, **more}
 
 
-@cache
-def _key(policy: str, aging: Literal["matrix", "linear"]) -> KeyFunction:
-    return POLICIES[POLICY_OF[policy]](PolicyOptions(aging=aging))
-
-
-def nodes(slots: int, law: ContentionLaw | None = None) -> Setup:
+def nodes(slots: float, contention: Contention | None = None) -> list[Pool]:
     """Return the two builders of section 5.3."""
-    return Setup((PoolSpec(name="node", slots=slots, builders=2, law=law),))
+    return [pool(slots, contention, builders=2)]
 
 
-Cases = Mapping[float, tuple[Sequence[JobSet], Setup]]
-"""What is compared, by what is varied: job sets with the same arrivals and matrices, and a farm."""
+def farm_of(pools: Sequence[Pool], policy: str, **scheduling: object) -> dict[str, object]:
+    """Return the scenario of a farm under a policy of the thesis; its jobs are given apart."""
+    return {
+        "version": 1,
+        "name": "thesis",
+        "pools": pools,
+        "workload": [{"arrivals": {"every": 1, "count": 1, "service_time": 1}}],
+        "scheduling": {
+            "policy": POLICY_OF[policy],
+            "runtime_estimates": "oracle",
+            **scheduling,
+        },
+    }
+
+
+def setting_of(pools: Sequence[Pool], policy: str, **scheduling: object) -> Setting:
+    """Return such a farm, to be played on."""
+    scenario = load_scenario(farm_of(pools, policy, **scheduling))
+    return Setting.of(scenario, make_rules(scenario))
+
+
+Cases = Mapping[float, tuple[Sequence[JobSet], Sequence[Pool]]]
+"""What is compared, by what is varied: job sets with the same arrivals and matrices, and pools."""
 
 
 class Plays(msgspec.Struct, frozen=True):
@@ -83,6 +84,11 @@ class Plays(msgspec.Struct, frozen=True):
     policies: tuple[str, ...]
     #: (sets by measures), by policy and case
     numbers: Mapping[tuple[str, float], Floats]
+
+    @property
+    def names(self) -> list[str]:
+        """The cases as text."""
+        return [f"{x:g}" for x in self.xs]
 
     def of(self, policy: str, x: float, measure: int) -> Floats:
         """Return a measure of each job set."""
@@ -100,6 +106,10 @@ class Plays(msgspec.Struct, frozen=True):
         """Return the geometric mean of the ratios to another policy on the same jobs."""
         return paired_ratio(self.of(policy, x, measure), self.of(to, x, measure))
 
+    def ratios(self, policy: str, measure: int, to: str = "Random") -> list[float]:
+        """Return that of each case."""
+        return [self.ratio(policy, x, measure, to) for x in self.xs]
+
     def best(self, x: float, measure: int) -> str:
         """Return the policy with the lowest ratio to Random."""
         return min(self.policies, key=lambda policy: self.ratio(policy, x, measure))
@@ -110,13 +120,22 @@ def paired_ratio(values: Floats, others: Floats) -> float:
     return float(np.exp(np.log(values / others).mean()))
 
 
-def play_cases(cases: Cases, policies: Sequence[str] = ALL) -> Plays:
-    """Simulate each case under each policy."""
+def play_cases(
+    cases: Cases, policies: Sequence[str] = ALL, *, aging: str = "matrix", **scheduling: object
+) -> Plays:
+    """Simulate each case under each policy; ``scheduling``: as in a scenario.
+
+    By default the ageing policies sort each matrix, and take the matrices in order.
+    """
+    words = {"aging": aging, **scheduling}
+    farms = {x: setting_of(pools, "FIFO", **words) for x, (_, pools) in cases.items()}
+    (_, some), *_ = cases.values()
+    rules = {policy: setting_of(some, policy, **words).rules for policy in policies}
     ends = ends_of_cases(
         {
-            (policy, x): Case(sets, Setting(setup.pools, setup.rules(policy)))
+            (policy, x): Case(cases[x][0], farm._replace(rules=rules[policy]))
             for policy in policies
-            for x, (sets, setup) in cases.items()
+            for x, farm in farms.items()
         }
     )
     times = {id(sets): service_times(sets) for sets, _ in cases.values()}
@@ -125,13 +144,6 @@ def play_cases(cases: Cases, policies: Sequence[str] = ALL) -> Plays:
         sets = cases[x][0]
         numbers[policy, x] = measured(sets[0], times[id(sets)], found)
     return Plays(tuple(cases), tuple(policies), numbers)
-
-
-def ends_of(jobs: JobSet, policy: str, setup: Setup) -> list[float]:
-    """Simulate one job set; return when each job ended, in order."""
-    (ends,) = ends_of_cases({0: Case([jobs], Setting(setup.pools, setup.rules(policy)))}).values()
-    found: list[float] = ends[0].tolist()
-    return found
 
 
 def service_times(sets: Sequence[JobSet]) -> Floats:
