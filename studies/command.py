@@ -90,9 +90,9 @@ def study(
         farm admin study thesis --runs 1000 -o thesis.html
         farm admin study forecasts
     """
-    given = {"--runs": runs, "--part": part, "--live": live, "--trace": trace, "--table": table,
-             "--scenario": scenario}  # fmt: skip
-    for name, value in given.items():
+    names = ("--runs", "--part", "--live", "--trace", "--table", "--scenario")
+    given = (runs, part, live, trace, table, scenario)
+    for name, value in zip(names, given, strict=True):
         if value and name not in OPTIONS[which]:
             allowed = ", ".join(other for other, has in OPTIONS.items() if name in has)
             raise InputError(f"{name}: found with {which}; allowed: with {allowed}")

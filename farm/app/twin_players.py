@@ -24,8 +24,7 @@ from farm.twin.pools import PoolLoad, Shape
 from farm.twin.scenario_text import times_of
 from farm.twin.timetable import seconds_of_week
 from farm.workload.build import jobs_of_records
-from farm.workload.columns import Block
-from farm.workload.job_columns import JobColumns
+from farm.workload.columns import Block, JobColumns
 from provisioner.from_scenario import algorithms_of
 
 PLATFORM = "x"

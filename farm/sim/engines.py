@@ -34,7 +34,7 @@ from farm.sim.fast.streamed import play_streamed
 from farm.sim.setting import Algorithms, Setting
 from farm.sim.simulation import Around, Simulation, no_garbage_collection
 from farm.workload import Several, batches
-from farm.workload.job_columns import JobColumns
+from farm.workload.columns import JobColumns
 
 K = TypeVar("K", bound=Hashable)
 Engine = Literal["auto", "reference", "fast"]

@@ -23,8 +23,7 @@ from farm.scenario import Scenario
 from farm.scenario.checks import default_platform, refuse_unrunnable
 from farm.scenario.workload import Arrivals, Generator, Matrices, Source, Trace
 from farm.workload import generators
-from farm.workload.columns import Block, joined
-from farm.workload.job_columns import JobColumns
+from farm.workload.columns import Block, JobColumns, joined
 from farm.workload.own_jobs import distinct, generated
 from farm.workload.recorded import trace_jobs
 from farm.workload.traits import Streams, source_streams
@@ -220,9 +219,14 @@ def build_several(scenario: Scenario, seeds: Sequence[int]) -> Several | None:
 
 
 def _recorded(
-    scenario: Scenario, options: Trace, records: Records, prefix: str, where: str,
-    streams: Streams, found: Workload,
-) -> JobColumns:  # fmt: skip
+    scenario: Scenario,
+    options: Trace,
+    records: Records,
+    prefix: str,
+    where: str,
+    streams: Streams,
+    found: Workload,
+) -> JobColumns:
     path = Path(options.path)
     if not len(records.arrived):
         raise TraceError(f"{path}: found no job in the window of {where}")

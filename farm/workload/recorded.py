@@ -12,8 +12,7 @@ from farm.records.coded import Coded
 from farm.records.traces import read_records
 from farm.records.traces.records import Records
 from farm.scenario.workload import TraceOptions
-from farm.workload.columns import Names
-from farm.workload.job_columns import JobColumns
+from farm.workload.columns import JobColumns, Names
 from farm.workload.traits import (
     Columns,
     Streams,

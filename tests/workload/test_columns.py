@@ -10,7 +10,7 @@ from msgspec.structs import astuple
 
 from farm.scenario.distributions import Distribution
 from farm.workload import build_jobs, build_several, stream
-from farm.workload.job_columns import JobColumns
+from farm.workload.columns import JobColumns
 from farm.workload.streams import drawn, uniforms
 
 from .conftest import ScenarioOf

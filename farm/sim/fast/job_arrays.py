@@ -19,8 +19,7 @@ from farm.results.table.columns import Coded, Column, Floats, Numbers, coded, nu
 from farm.results.table.job_columns import attributed
 from farm.sim.fast.kernel import layout
 from farm.sim.fast.kernel.heaps import Array
-from farm.workload.columns import Block
-from farm.workload.job_columns import JobColumns
+from farm.workload.columns import Block, JobColumns
 
 Jobs = Sequence[Job] | JobColumns
 """By arrival; those in columns are held."""
@@ -133,8 +132,12 @@ def load_of(
     return Load(jobs, estimates, fails, lanes, made, in_order, instants)
 
 
-_FIELDS = {"work": "service_time", "submitted_at": "arrived_at", "heavy": "heavy",
-           "memory_heavy": "memory_heavy"}  # fmt: skip
+_FIELDS = {
+    "work": "service_time",
+    "submitted_at": "arrived_at",
+    "heavy": "heavy",
+    "memory_heavy": "memory_heavy",
+}
 """The fields of a job that the kernel reads, by its names."""
 
 

@@ -23,7 +23,7 @@ from farm.sim.fast.kernel import layout
 from farm.sim.fast.kernel.heaps import Array
 from farm.sim.fast.play import Played, farms_after
 from farm.sim.setting import Setting
-from farm.workload.job_columns import JobColumns
+from farm.workload.columns import JobColumns
 
 _FINISHED, _FAILED = CAUSES.index(Cause.FINISHED), CAUSES.index(Cause.FAILED)
 #: how a job ended, by ``layout.ENDS_…``, unless its attempt failed

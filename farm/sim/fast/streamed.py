@@ -25,8 +25,7 @@ from farm.sim.fast.play import (
 )
 from farm.sim.fast.run_records import builders_table, jobs_of, names_of
 from farm.sim.setting import Setting
-from farm.workload.columns import Block, joined
-from farm.workload.job_columns import JobColumns
+from farm.workload.columns import Block, JobColumns, joined
 
 LEAST = 1 << 17
 """Jobs that are read at a time, unless more are open: so each is handled a few times at most."""
