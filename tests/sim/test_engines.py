@@ -1,4 +1,4 @@
-"""One load is played on many farms."""
+"""One load, or many job sets, are played on many farms by whichever engine can."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from farm.assembly import make_scheduler
+from farm.assembly import make_rules, make_scheduler
 from farm.core.model import Job, Platform
 from farm.scenario import load_scenario
-from farm.sim.engines import OneLoad, play
+from farm.sim.engines import Case, OneLoad, ends_of_cases, play
 from farm.sim.fast.kernel import native
 from farm.sim.setting import Setting
 from farm.sim.simulation import Simulation
@@ -30,13 +30,11 @@ def farm_of(pool, **scheduling):
 
 def jobs_of(times):
     """Return jobs by arrival."""
+    platform = Platform(processor="x")
     return [
-        Job(
-            id=str(number), service_time=took, declared_time=took, arrived_at=at,
-            platform=Platform(processor="x"),
-        )
-        for number, (at, took) in enumerate(sorted(times))
-    ]  # fmt: skip
+        Job(id=str(n), service_time=took, declared_time=took, arrived_at=at, platform=platform)
+        for n, (at, took) in enumerate(sorted(times))
+    ]
 
 
 @pytest.mark.parametrize("pool", [{"builders": 2}, SIZED], ids=["fixed", "sized"])
@@ -66,6 +64,24 @@ def test_a_load_is_played_as_jobs_made_anew(kernel, pool, policy, compiled, time
                 patch.setattr(native, "is_there", lambda: False)
             waits = load.waits(farm, algorithms)
         assert np.array_equal(waits, [by_id[job.id] for job in jobs])
+
+
+def test_job_sets_end_as_the_scheduler_ends_them(kernel, monkeypatch):
+    """In compiled threads where all is covered, else by the scheduler: which case is which, too."""
+    pools = {
+        "compiled": {"builders": 2},
+        "threads": {"builders": 1, "slots": 4, "contention": {"threads": {"cores": 2}}},
+        "lost": {"builders": 2, "losses": {"at": [50]}},
+    }
+    sets = [jobs_of((number, took) for number in range(9)) for took in (20.0, 30.0)]
+    farms = {name: farm_of(pool) for name, pool in pools.items()}
+    cases = {name: Case(sets, Setting.of(one, make_rules(one))) for name, one in farms.items()}
+    truth = {name: [case.ends(jobs) for jobs in sets] for name, case in cases.items()}
+    simulated = []
+    ends = Case.ends
+    monkeypatch.setattr(Case, "ends", lambda *its: simulated.append(its[0]) or ends(*its))
+    assert {name: found.tolist() for name, found in ends_of_cases(cases).items()} == truth
+    assert simulated == [cases["threads"]] * 2 + [cases["lost"]] * 2
 
 
 # --- A scenario's runtime estimator with its options, in whole simulated runs ---------------------
