@@ -45,40 +45,56 @@ TITLE = "How true forecasts are at submission"
 BEFORE, AFTER, KNOWN = "before", "after", "history"
 #: of a normal distribution, P90 - P10 in standard deviations
 WIDTH = 2 * NormalDist().inv_cdf(0.9)
-HEAD = ("load", "run times", "", "jobs", "bias", "mean ±", "relative", "±1min", "expected",
-        "±10min", "P10 - P90", "by platform", "≤ P10", "≤ P90", "intervals")  # fmt: skip
+HEAD = (
+    "load",
+    "run times",
+    "",
+    "jobs",
+    "bias",
+    "mean ±",
+    "relative",
+    "±1min",
+    "expected",
+    "±10min",
+    "P10 - P90",
+    "by platform",
+    "≤ P10",
+    "≤ P90",
+    "intervals",
+)
 
 DECLARED = {"factor": {"lognormal": {"median": 1.0, "sigma": 0.7}}}
 PARETO = {"max": "2h", "pareto": {"alpha": 1.161, "scale": "3s"}}
-KINDS = {"a": 5, "b": 3, "c": 1}
-MATRICES = {"every": "60s", "count": 30, "service_time": PARETO, "declared": DECLARED,
-            "kind": KINDS, "heavy": {"longest": 0.2}}  # fmt: skip
-BURSTS = {"every": "20m", "count": 20, "size": 25, "declared": DECLARED, "kind": KINDS,
-          "service_time": {"lognormal": {"median": "9m", "sigma": 0.6}}}  # fmt: skip
-BUSY = {"poisson": {"rate": "41/h"}, "duration": "6h", "declared": DECLARED, "kind": KINDS,
-        "service_time": {"exponential": {"mean": "8m"}}}  # fmt: skip
+KINDS = {"declared": DECLARED, "kind": {"a": 5, "b": 3, "c": 1}}
+HEAVY = {"service_time": PARETO, "heavy": {"longest": 0.2}}
+MATRICES = {"every": "60s", "count": 30, **KINDS, **HEAVY}
 TASKCLUSTER = {"algorithm": "taskcluster", "min": 0, "interval": "30s", "scaling_ratio": 1}
+
+
+def _arrivals(rate: str, duration: str, **keys: object) -> dict[str, Any]:
+    poisson = {"poisson": {"rate": rate}, "duration": duration}
+    return {"arrivals": {"declared": DECLARED, **poisson, **keys}}
+
+
+def _lognormal(median: str, sigma: float) -> dict[str, Any]:
+    return {"lognormal": {"median": median, "sigma": sigma}}
 
 
 def _narrow_kinds() -> list[dict[str, Any]]:
     """Return sixty kinds of jobs whose run times differ little."""
+    times = [_lognormal(f"{60 * 1.07**n:.0f}s", 0.2) for n in range(60)]
     return [
-        {"arrivals": {"name": f"kind-{n}", "poisson": {"rate": "1.3/h"}, "duration": "12h",
-                      "service_time": {"lognormal": {"median": f"{60 * 1.07**n:.0f}s",
-                                                     "sigma": 0.2}},
-                      "declared": DECLARED, "kind": f"k{n}"}}
-        for n in range(60)
-    ]  # fmt: skip
+        _arrivals("1.3/h", "12h", name=f"kind-{n}", kind=f"k{n}", service_time=one)
+        for n, one in enumerate(times)
+    ]
 
 
 def _recorded(trace: Path | None) -> dict[str, Any]:
     if trace is not None:
-        return {"trace": {"path": str(trace.resolve()), "window": ["0s", "8h"],
-                          "declared": DECLARED}}  # fmt: skip
-    return {"arrivals": {"poisson": {"rate": "60/h"}, "duration": "8h", "declared": DECLARED,
-                         "daily_cycle": [0.4, 0.6, 1.0, 1.8, 1.6, 1.2, 0.8, 0.6] * 3,
-                         "service_time": {"lognormal": {"median": "15m", "sigma": 0.8}}}
-    }  # fmt: skip
+        path = str(trace.resolve())
+        return {"trace": {"path": path, "window": ["0s", "8h"], "declared": DECLARED}}
+    day = [0.4, 0.6, 1.0, 1.8, 1.6, 1.2, 0.8, 0.6] * 3
+    return _arrivals("60/h", "8h", daily_cycle=day, service_time=_lognormal("15m", 0.8))
 
 
 class Load(msgspec.Struct, frozen=True):
@@ -102,12 +118,15 @@ def loads(trace: Path | None = None) -> list[Load]:
     quickstart = parse_scenario(quick)
     one = {"name": "pool", "slots": 1}
     nodes = {"name": "nodes", "builders": 7, "slots": 8}
-    elastic = one | {"boot_time": "90s", "boot_delay": {"uniform": {"min": "0s", "max": "60s"}},
-                     "idle_timeout": "15m", "provisioner": TASKCLUSTER | {"max": 17}}  # fmt: skip
+    boots = {"boot_time": "90s", "boot_delay": {"uniform": {"min": "0s", "max": "60s"}}}
+    sized = {"idle_timeout": "15m", "provisioner": TASKCLUSTER | {"max": 17}}
     slowed = one | {"builders": 2, "slots": 8, "contention": {"slowdown": "thesis"}}
-    slow = MATRICES | {"size": 45}
-    shortest = _of(one | {"builders": 6}, {"arrivals": BUSY}, scheduling={"policy": "sjf"})
-    bursts = _of(one | {"builders": 8, "slots": 2}, {"matrices": BURSTS})
+    busy = _arrivals("41/h", "6h", **KINDS, service_time={"exponential": {"mean": "8m"}})
+    short = {"size": 25, **KINDS, "service_time": _lognormal("9m", 0.6)}
+    shortest = _of(one | {"builders": 6}, busy, scheduling={"policy": "sjf"})
+    bursts = _of(
+        one | {"builders": 8, "slots": 2}, {"matrices": {"every": "20m", "count": 20, **short}}
+    )
     heavy_tails = _of(nodes, {"matrices": MATRICES | {"size": 300}})
     narrow = _of(one | {"builders": 23}, *_narrow_kinds())
     fair = quickstart.model_copy(update={"scheduling": shared})
@@ -116,9 +135,9 @@ def loads(trace: Path | None = None) -> list[Load]:
         Load("fair share", fair, 5, ("oracle", "declared")),
         Load("shortest first", shortest, 2, ("declared",)),
         Load("narrow kinds", narrow, 2, ("declared", "last-3"), known=True),
-        Load("provisioned", _of(elastic, _recorded(trace)), 4, ("declared",)),
+        Load("provisioned", _of(one | boots | sized, _recorded(trace)), 4, ("declared",)),
         Load("heavy tails", heavy_tails, 50),
-        Load("contention", _of(slowed, {"matrices": slow}), 8, ("declared",)),
+        Load("contention", _of(slowed, {"matrices": MATRICES | {"size": 45}}), 8, ("declared",)),
         Load("bursts", bursts, 3, known=True),
     ]
 
