@@ -33,9 +33,9 @@ from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.forecasts.runtime.registry import make_estimator
 from farm.results.table.records import Recorder
-from farm.sim.fast.job_arrays import Load, load_of
+from farm.sim.fast.job_arrays import JobArrays, load_of
 from farm.sim.fast.kernel import native
-from farm.sim.fast.play import Played
+from farm.sim.fast.play import PlayedFarm
 from farm.sim.fast.play import play as play_fast
 from farm.sim.setting import Setting
 from farm.sim.simulation import play
@@ -87,7 +87,7 @@ def fast_run(jobs: int, builders: int) -> float:
     return float((columns["dispatched_at"] - columns["submitted_at"]).mean())
 
 
-def fast_play(load: Load, builders: int) -> Played:
+def fast_play(load: JobArrays, builders: int) -> PlayedFarm:
     """Run a load that is in columns already, once."""
     pools = [PoolSpec(name="pool", processors=("amd64",), builders=builders)]
     played = play_fast(load, Setting(pools, SchedulingRules()))

@@ -56,7 +56,7 @@ HEAD = ("algorithm", "farm", "mean wait", "p95 wait", "cost", "idle", "churn", "
 TITLE = "Every autoscaler on one week"
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class AlgorithmOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """An algorithm's results for the week; times in seconds."""
 
     algorithm: str
@@ -75,7 +75,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 def play(
     trace: Path | None = None, progress: Callable[[int, int], None] = lambda *_: None
-) -> list[Outcome]:
+) -> list[AlgorithmOutcome]:
     """Simulate the week, or a trace, with every algorithm, on all processors.
 
     A trace is simulated completely, on the pool of the week.
@@ -100,9 +100,9 @@ def _scenario(name: str, troubles: bool, trace: Path | None) -> Scenario:
     return load_scenario(WEEK, changes=changes)
 
 
-def _outcome(name: str, troubles: bool, summary: Figures) -> Outcome:
+def _outcome(name: str, troubles: bool, summary: Figures) -> AlgorithmOutcome:
     jobs = summary.jobs
-    return Outcome(
+    return AlgorithmOutcome(
         algorithm=name,
         troubles=troubles,
         mean_wait=summary.waiting_time.mean or 0.0,
@@ -116,7 +116,7 @@ def _outcome(name: str, troubles: bool, summary: Figures) -> Outcome:
     )
 
 
-def choices(outcomes: Sequence[Outcome]) -> list[Choice]:
+def choices(outcomes: Sequence[AlgorithmOutcome]) -> list[Choice]:
     """Return what may be chosen on a farm; a pool of a fixed size is the base."""
     base = outcomes[0]
     return [
@@ -133,7 +133,7 @@ def choices(outcomes: Sequence[Outcome]) -> list[Choice]:
     ]
 
 
-def document(outcomes: Sequence[Outcome]) -> str:
+def document(outcomes: Sequence[AlgorithmOutcome]) -> str:
     """Return the study as a page."""
     played = (
         f"{outcomes[0].submitted:,} jobs, one pool of at most 120 builders that boot in 2 minutes, "
@@ -153,7 +153,7 @@ def document(outcomes: Sequence[Outcome]) -> str:
     return page(TITLE, sections, {"outcomes": outcomes}, under=made_by())
 
 
-def row_of(one: Outcome) -> tuple[str, ...]:
+def row_of(one: AlgorithmOutcome) -> tuple[str, ...]:
     """Return an outcome as text."""
     return (
         one.algorithm,

@@ -71,8 +71,8 @@ MATRICES = {"every": "60s", "count": 30, **KINDS, **HEAVY}
 TASKCLUSTER = {"algorithm": "taskcluster", "min": 0, "interval": "30s", "scaling_ratio": 1}
 
 
-def _arrivals(rate: str, duration: str, **keys: object) -> dict[str, Any]:
-    poisson = {"poisson": {"rate": rate}, "duration": duration}
+def _arrivals(rate: str, length: str, **keys: object) -> dict[str, Any]:
+    poisson = {"poisson": {"rate": rate}, "duration": length}
     return {"arrivals": {"declared": DECLARED, **poisson, **keys}}
 
 
@@ -97,7 +97,7 @@ def _recorded(trace: Path | None) -> dict[str, Any]:
     return _arrivals("60/h", "8h", daily_cycle=day, service_time=_lognormal("15m", 0.8))
 
 
-class Load(msgspec.Struct, frozen=True):
+class ForecastLoad(msgspec.Struct, frozen=True):
     """A scenario, of which every n-th job is forecast, by some sources of run times."""
 
     name: str
@@ -108,7 +108,7 @@ class Load(msgspec.Struct, frozen=True):
     known: bool = False
 
 
-def loads(trace: Path | None = None) -> list[Load]:
+def loads(trace: Path | None = None) -> list[ForecastLoad]:
     """Return the loads; ``trace``: recorded jobs for the provisioned pool."""
     quickstart = load_scenario(Path("quickstart"))
     shared = quickstart.scheduling.model_copy(update={"fair_share": ("team",)})
@@ -118,6 +118,7 @@ def loads(trace: Path | None = None) -> list[Load]:
     quickstart = parse_scenario(quick)
     one = {"name": "pool", "slots": 1}
     nodes = {"name": "nodes", "builders": 7, "slots": 8}
+    slow = MATRICES | {"size": 45}
     boots = {"boot_time": "90s", "boot_delay": {"uniform": {"min": "0s", "max": "60s"}}}
     sized = {"idle_timeout": "15m", "provisioner": TASKCLUSTER | {"max": 17}}
     slowed = one | {"builders": 2, "slots": 8, "contention": {"slowdown": "thesis"}}
@@ -131,14 +132,14 @@ def loads(trace: Path | None = None) -> list[Load]:
     narrow = _of(one | {"builders": 23}, *_narrow_kinds())
     fair = quickstart.model_copy(update={"scheduling": shared})
     return [
-        Load("fixed", quickstart, 2, known=True),
-        Load("fair share", fair, 5, ("oracle", "declared")),
-        Load("shortest first", shortest, 2, ("declared",)),
-        Load("narrow kinds", narrow, 2, ("declared", "last-3"), known=True),
-        Load("provisioned", _of(one | boots | sized, _recorded(trace)), 4, ("declared",)),
-        Load("heavy tails", heavy_tails, 50),
-        Load("contention", _of(slowed, {"matrices": MATRICES | {"size": 45}}), 8, ("declared",)),
-        Load("bursts", bursts, 3, known=True),
+        ForecastLoad("fixed", quickstart, 2, known=True),
+        ForecastLoad("fair share", fair, 5, ("oracle", "declared")),
+        ForecastLoad("shortest first", shortest, 2, ("declared",)),
+        ForecastLoad("narrow kinds", narrow, 2, ("declared", "last-3"), known=True),
+        ForecastLoad("provisioned", _of(one | boots | sized, _recorded(trace)), 4, ("declared",)),
+        ForecastLoad("heavy tails", heavy_tails, 50),
+        ForecastLoad("contention", _of(slowed, {"matrices": slow}), 8, ("declared",)),
+        ForecastLoad("bursts", bursts, 3, known=True),
     ]
 
 
@@ -147,7 +148,7 @@ def _of(pool: dict[str, Any], *jobs: dict[str, Any], **more: object) -> Scenario
     return parse_scenario({"name": "load", "pools": [pool], "workload": [*jobs], **more})
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class ForecastOutcome(msgspec.Struct, frozen=True):
     """One load by one source of run times and one rule: a score for each seed."""
 
     load: str
@@ -158,7 +159,7 @@ class Outcome(msgspec.Struct, frozen=True):
     expected: tuple[float, ...]
 
 
-def play(load: Load, rollouts: int = ROLLOUTS) -> list[Outcome]:
+def play(load: ForecastLoad, rollouts: int = ROLLOUTS) -> list[ForecastOutcome]:
     """Play a load once, and return how right its forecasts were."""
     scenario, made = load.scenario, []
     algorithms = algorithms_of(scenario)
@@ -197,7 +198,7 @@ def play(load: Load, rollouts: int = ROLLOUTS) -> list[Outcome]:
     )
     simulation.play([observe])
     return [
-        Outcome(load.name, one.run_times, one.rules, (one,), (_expected(entries, one),))
+        ForecastOutcome(load.name, one.run_times, one.rules, (one,), (_expected(entries, one),))
         for one in score(entries)
     ]
 
@@ -229,9 +230,9 @@ def _expected(entries: Sequence[Entry], of: Score) -> float:
 
 def compare(
     trace: Path | None = None, runs: int = RUNS, on_load: Callable[[str], None] = lambda _: None
-) -> list[Outcome]:
+) -> list[ForecastOutcome]:
     """Play all loads by as many seeds; ``on_load`` is called with the name of each before."""
-    found: list[Outcome] = []
+    found: list[ForecastOutcome] = []
     for load in loads(trace):
         played = []
         for number in range(runs):
@@ -243,7 +244,7 @@ def compare(
     return found
 
 
-def _together(outcomes: Sequence[Outcome]) -> Outcome:
+def _together(outcomes: Sequence[ForecastOutcome]) -> ForecastOutcome:
     """Return the runs of one load, one source of run times and one rule as one outcome."""
     return msgspec.structs.replace(
         outcomes[0],
@@ -252,7 +253,7 @@ def _together(outcomes: Sequence[Outcome]) -> Outcome:
     )
 
 
-def row_of(one: Outcome) -> tuple[str, ...]:
+def row_of(one: ForecastOutcome) -> tuple[str, ...]:
     """Return the row of an outcome: means over its runs, and from which to which they go."""
     each = one.scores
     platforms: dict[str, list[float | None]] = {}
@@ -299,7 +300,7 @@ def _percent(values: Sequence[float | None], *, signed: bool = False) -> str:
     return f"{mean} %" if least == most else f"{mean} % ({least} … {most})"
 
 
-def answer(outcomes: Sequence[Outcome]) -> str:
+def answer(outcomes: Sequence[ForecastOutcome]) -> str:
     """Return the comparison in one sentence: means over all loads, as they are told today."""
     told = [its for one in outcomes if one.rules == AFTER for its in one.scores]
     held, minute, ten = (
@@ -314,7 +315,7 @@ def answer(outcomes: Sequence[Outcome]) -> str:
     )
 
 
-def document(outcomes: Sequence[Outcome]) -> str:
+def document(outcomes: Sequence[ForecastOutcome]) -> str:
     """Return the comparison as a page."""
     words = (
         "Before: rollouts of the farm as it is, with their own spread. After: jobs arrive as they "

@@ -54,7 +54,7 @@ def no_algorithms(_: Scenario) -> Mapping[str, AnyAlgorithm]:
     return {}
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class Replication(msgspec.Struct, frozen=True):
     """One replication of one size: the terms' statistics, and the cost."""
 
     values: tuple[float, ...]
@@ -143,14 +143,14 @@ def play(
     seed: int,
     algorithms: AlgorithmsOf = no_algorithms,
     estimator: EstimatorOf = estimator_of,
-) -> Outcome:
+) -> Replication:
     """Simulate one replication."""
     own = scenario.model_copy(update={"seed": seed})
     scheduler, jobs = make_scheduler(own, estimator=estimator(own)), build_jobs(own)
     records = simulated(Setting.of(own, scheduler.rules, algorithms(own)), scheduler, jobs)
     info = run_info(own, "simulated", "reference")
     summary = summarise(records, info, 0.0)
-    return Outcome(
+    return Replication(
         tuple(measure(records, info.window, term, own.pools) for term in terms),
         summary.builder_time / 3600,
         summary.cost,
@@ -191,19 +191,19 @@ class Evaluator:
             self._on_point(point)
         return self.points[sizes]
 
-    def _outcomes(self, sizes: Tried) -> list[Outcome]:
+    def _outcomes(self, sizes: Tried) -> list[Replication]:
         scenario, options = self._scenario_of(sizes), self._options
         calls = [
             partial(play, scenario, self._terms, seed, options.algorithms, options.estimator)
             for seed in self._seeds
         ]
-        found: dict[int, Outcome] = {}
+        found: dict[int, Replication] = {}
         for place, outcome in self._work.done(calls):
             found[place] = outcome
             options.on_run(sizes, len(found), len(calls))
         return [found[place] for place in range(len(calls))]
 
-    def _point(self, sizes: Tried, outcomes: Sequence[Outcome]) -> Point:
+    def _point(self, sizes: Tried, outcomes: Sequence[Replication]) -> Point:
         values = np.array([outcome.values for outcome in outcomes])
         means = values.mean(axis=0)
         finite = bool(np.isfinite(values).all())

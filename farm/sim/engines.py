@@ -26,8 +26,8 @@ from farm.results.table.runs import Runs
 from farm.scenario import Scenario
 from farm.sim.fast.coverage import Properties, why_not, why_not_these
 from farm.sim.fast.event_log import AT_ONCE, log_of
-from farm.sim.fast.job_arrays import Jobs, Load, load_of, loads_of
-from farm.sim.fast.play import Played, Watch, ends_of_each
+from farm.sim.fast.job_arrays import JobArrays, Jobs, load_of, loads_of
+from farm.sim.fast.play import PlayedFarm, Watch, ends_of_each
 from farm.sim.fast.play import play as play_columns
 from farm.sim.fast.run_records import play_together, records
 from farm.sim.fast.streamed import play_streamed
@@ -47,7 +47,7 @@ MOST_JOBS = 3_000_000
 class CompiledRun:
     """A run that the compiled loop has made: nothing observed it, and it only has to be read."""
 
-    def __init__(self, played: Played) -> None:
+    def __init__(self, played: PlayedFarm) -> None:
         self._played = played
 
     def waits(self) -> Floats:
@@ -194,7 +194,7 @@ def ends_of_cases(cases: Mapping[K, Case]) -> dict[K, Floats]:
 
     Run times are known beforehand. Sets and policies of several cases are made into columns once.
     """
-    loads: dict[tuple[int, KeyFunction], list[Load]] = {}
+    loads: dict[tuple[int, KeyFunction], list[JobArrays]] = {}
     begun = {}
     with ThreadPoolExecutor() as threads:  # compiled code holds no lock
         for name, (sets, setting) in cases.items():
@@ -216,14 +216,14 @@ class OneLoad:
 
     def __init__(self, jobs: Jobs) -> None:
         self.jobs = jobs
-        self._columns: dict[tuple[KeyFunction, type[Estimator]], Load] = {}
+        self._columns: dict[tuple[KeyFunction, type[Estimator]], JobArrays] = {}
 
     @cached_property
     def properties(self) -> Properties:
         """What the compiled loop asks of jobs."""
         return Properties.of(self.jobs)
 
-    def columns(self, policy: KeyFunction, estimator: Estimator) -> Load:
+    def columns(self, policy: KeyFunction, estimator: Estimator) -> JobArrays:
         """Return the load in the order of a policy, by estimates that are of the jobs alone."""
         if (key := (policy, type(estimator))) not in self._columns:
             self._columns[key] = load_of(policy, estimator, self.jobs)
@@ -254,7 +254,7 @@ class _Try(NamedTuple):
 
     #: the load that is left to simulate
     load: Iterable[Job]
-    played: Played | Tallied | None = None
+    played: PlayedFarm | Tallied | None = None
     why: str = ""
 
 

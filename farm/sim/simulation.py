@@ -22,7 +22,7 @@ from farm.sim.too_large import refuse_too_large
 from farm.sim.world import SimulatedWorld
 from farm.workload import batches, build_jobs
 
-Load = Iterator[tuple[float, tuple[Job, ...]]]
+Batches = Iterator[tuple[float, tuple[Job, ...]]]
 Around = Callable[[World, Scheduler], World]
 """Returns a world that wraps another one and adds events."""
 
@@ -35,7 +35,7 @@ class Simulation:
     """
 
     def __init__(
-        self, setting: Setting, scheduler: Scheduler, load: Load, around: Around | None = None
+        self, setting: Setting, scheduler: Scheduler, load: Batches, around: Around | None = None
     ) -> None:
         self._around, self.scheduler = around, scheduler
         self.world = SimulatedWorld(setting.pools, load, ends_at=setting.ends_at)
@@ -49,7 +49,7 @@ class Simulation:
         scheduler: Scheduler | None = None,
         algorithms: Algorithms = NO_ALGORITHMS,
         around: Around | None = None,
-        load: Load | None = None,
+        load: Batches | None = None,
     ) -> Self:
         """Return the simulation of a scenario; ``load`` replaces its workload.
 

@@ -81,7 +81,7 @@ class SimulatedWorld:
             if pool.behaviour
         }
         self._arrivals = arrivals
-        self._agenda = Agenda()
+        self._agenda = VirtualAgenda()
         self._agenda.now = at
         #: events of this very instant that follow from the last commands
         # an initial farm already has its provisioners: they size their pools
@@ -264,7 +264,7 @@ class SimulatedWorld:
         self._at_once.append(events.AlarmRang(at))
 
 
-class Agenda:
+class VirtualAgenda:
     """A heap of ``(at, rank, place, serial, what)``; see ``farm.emulation.agenda`` for its order.
 
     Arrivals come last of all at their instant: the simulated world keeps them apart, because they

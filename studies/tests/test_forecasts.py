@@ -14,7 +14,7 @@ from farm.testing import small_scenario
 from studies import forecasts
 
 
-def small() -> forecasts.Load:
+def small() -> forecasts.ForecastLoad:
     """Return one slot, nearly always busy, whose jobs declare badly how long they run."""
     jobs = {
         "count": 400,
@@ -22,7 +22,7 @@ def small() -> forecasts.Load:
         "service_time": {"exponential": {"mean": "10s"}},
         "declared": forecasts.DECLARED,
     }
-    return forecasts.Load(
+    return forecasts.ForecastLoad(
         "small", parse_scenario(small_scenario({}, jobs)), 2, ("oracle", "declared"), known=True
     )
 

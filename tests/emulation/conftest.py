@@ -17,7 +17,7 @@ from farm.emulation.behaviour import BuilderBehaviour, BuilderSpec
 from farm.emulation.builder import EmulatedBuilder
 from farm.emulation.own_loop import OwnLoop
 from farm.live.wire.messages import Play
-from farm.sim.world import Agenda as VirtualAgenda
+from farm.sim.world import VirtualAgenda
 from workers.agenda import HostAgenda
 from workers.builder import PlayedBuilder
 

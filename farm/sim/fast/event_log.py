@@ -15,7 +15,7 @@ from farm.core.model import Cause, Job
 from farm.results.log.lines import LINES
 from farm.sim.fast.kernel import layout
 from farm.sim.fast.kernel.heaps import Array
-from farm.sim.fast.play import Played
+from farm.sim.fast.play import PlayedFarm
 from farm.sim.fast.run_records import builders_of, ends_of, outcome_of, reasons_of
 
 AT_ONCE = 1 << 13
@@ -25,7 +25,7 @@ Columns = Mapping[str, Iterable[object]]
 """The values of lines, by the name of the field."""
 
 
-def log_of(played: Played, at_once: int = AT_ONCE) -> Iterator[bytes]:
+def log_of(played: PlayedFarm, at_once: int = AT_ONCE) -> Iterator[bytes]:
     """Yield the event log of a run with notes, in pieces of whole lines."""
     encode, lines = msgspec.json.Encoder().encode_lines, _Lines(played)
     notes = played.farm.notes[: played.farm.counts["noted"][0]]
@@ -44,7 +44,7 @@ def log_of(played: Played, at_once: int = AT_ONCE) -> Iterator[bytes]:
 class _Lines:
     """Makes the lines of notes, which come in order, each once."""
 
-    def __init__(self, played: Played) -> None:
+    def __init__(self, played: PlayedFarm) -> None:
         self._farm, self._load = played.farm, played.load
         self._pools = [pool.name for pool in played.pools]
         self._jobs = played.load.ids()

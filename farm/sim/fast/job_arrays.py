@@ -25,7 +25,7 @@ Jobs = Sequence[Job] | JobColumns
 """By arrival; those in columns are held."""
 
 
-class Load(msgspec.Struct, frozen=True):
+class JobArrays(msgspec.Struct, frozen=True):
     """The jobs under a policy: a run writes into its columns."""
 
     jobs: Jobs
@@ -47,7 +47,7 @@ class Load(msgspec.Struct, frozen=True):
             return self.jobs.ids()
         return [job.id for job in self.jobs]
 
-    def copy(self) -> Load:
+    def copy(self) -> JobArrays:
         """Return a load with columns of its own, into which a run writes."""
         # as bytes: NumPy copies records field by field
         columns = self.columns.view(np.uint8).copy().view(self.columns.dtype)
@@ -77,7 +77,7 @@ def taken(jobs: Jobs, column: Column[Any], rows: Numbers) -> Any:
 
 def loads_of(
     policy: KeyFunction, estimator: Estimator, jobs: JobColumns, ends: Sequence[int]
-) -> tuple[Load, list[Load]]:
+) -> tuple[JobArrays, list[JobArrays]]:
     """Return the jobs of several runs as columns, and each run's, which are pieces of these.
 
     ``ends``: where each run's jobs end. The policy takes columns.
@@ -103,7 +103,7 @@ def loads_of(
 
 def load_of(
     policy: KeyFunction, estimator: Estimator, jobs: Jobs, run: Array | None = None
-) -> Load:
+) -> JobArrays:
     """Return the jobs as columns; the policy's key function is called once per job, in order.
 
     ``run``: the run of each job, where they are of several, one after the other.
@@ -129,7 +129,7 @@ def load_of(
     in_order = _order(policy, jobs, estimates, made["submitted_at"], run)
     made["order"][in_order] = np.arange(len(jobs))
     instants = batches(made["submitted_at"])
-    return Load(jobs, estimates, fails, lanes, made, in_order, instants)
+    return JobArrays(jobs, estimates, fails, lanes, made, in_order, instants)
 
 
 _FIELDS = {

@@ -12,14 +12,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from farm.core.contention.laws import ContentionLaw
-from farm.core.contention.laws import Load as LoadHere
+from farm.core.contention.laws import ContentionLaw, Load
 from farm.core.dispatching.balancers import RANKINGS
 from farm.core.errors import InputError
 from farm.core.model import Platform
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
-from farm.sim.fast.job_arrays import Load
+from farm.sim.fast.job_arrays import JobArrays
 from farm.sim.fast.kernel import layout, native
 from farm.sim.fast.kernel.heaps import Array, Keyed, keyed
 from farm.sim.fast.provisioners import Asking, with_algorithms
@@ -38,18 +37,18 @@ LOOK_EVERY = 0.2
 NOTES_OF_A_JOB = 6
 
 
-class Played(msgspec.Struct):
+class PlayedFarm(msgspec.Struct):
     """A finished run: its values, and its jobs and pools."""
 
     farm: layout.Farm
-    load: Load
+    load: JobArrays
     pools: Sequence[PoolSpec]
     rules: SchedulingRules
 
 
 def play(
-    load: Load, setting: Setting, *, noted: bool = False, watch: Watch | None = None
-) -> Played | None:
+    load: JobArrays, setting: Setting, *, noted: bool = False, watch: Watch | None = None
+) -> PlayedFarm | None:
     """Run a load on a farm, once; None: it reaches a state that only the reference covers.
 
     ``why_not`` has found nothing against it. ``noted``: the events will be needed. ``watch`` is
@@ -58,10 +57,10 @@ def play(
     run = begun(load, setting, noted=noted)
     halt = run.to_halt() if watch is None else looked(in_thread(run), run, watch)
     done = halt == layout.PLAYED
-    return Played(run.farm, load, setting.pools, setting.rules) if done else None
+    return PlayedFarm(run.farm, load, setting.pools, setting.rules) if done else None
 
 
-def begun(load: Load, setting: Setting, *, noted: bool = False) -> Playing:
+def begun(load: JobArrays, setting: Setting, *, noted: bool = False) -> Playing:
     """Return a load on a farm, to be played."""
     asking = [
         Asking(number, pool, setting.algorithms[pool.name]) if pool.provisioned else None
@@ -70,7 +69,7 @@ def begun(load: Load, setting: Setting, *, noted: bool = False) -> Playing:
     return Playing(_farm(load, setting, noted=noted), setting.pools, asking)
 
 
-def farms_after(loads: Sequence[Load], setting: Setting) -> Iterator[layout.Farm | None]:
+def farms_after(loads: Sequence[JobArrays], setting: Setting) -> Iterator[layout.Farm | None]:
     """Run loads with the same platforms, each on a separate farm; yield it, or None, as ``play``.
 
     The next run overwrites it, but for its load.
@@ -156,7 +155,9 @@ def looked(halt: Future[int], run: Playing, watch: Watch, ended: int = 0) -> int
     return halt.result()
 
 
-def ends_of_each(loads: Sequence[Load], pools: Sequence[PoolSpec], rules: SchedulingRules) -> Array:
+def ends_of_each(
+    loads: Sequence[JobArrays], pools: Sequence[PoolSpec], rules: SchedulingRules
+) -> Array:
     """Run loads of one size, in batches of the same instants, each on a separate farm.
 
     No builder may come or go. Returns the instant at which each job ends (s), by load and job;
@@ -176,7 +177,7 @@ def _copy(part: Any) -> Any:
     return part.copy() if isinstance(part, np.ndarray) else type(part)(*map(_copy, part))
 
 
-def _farm(load: Load, setting: Setting, *, noted: bool = False) -> layout.Farm:
+def _farm(load: JobArrays, setting: Setting, *, noted: bool = False) -> layout.Farm:
     pools, rules, _, ends_at = setting
     jobs = len(load.columns)
     ranking = layout.LONGEST_IDLE if rules.ranking is RANKINGS["longest-idle"] else layout.JENKINS
@@ -381,7 +382,7 @@ def _slowdowns(laws: tuple[ContentionLaw, ...], slots: int) -> Array:
     """Return each law as a table, by the numbers of heavy and of memory-heavy jobs."""
     counts = range(slots + 1)
     tables = [
-        [[law.slowdown(LoadHere(slots, heavy, memory)) for memory in counts] for heavy in counts]
+        [[law.slowdown(Load(slots, heavy, memory)) for memory in counts] for heavy in counts]
         for law in laws
     ]
     return np.array(tables).reshape(len(laws), slots + 1, slots + 1)

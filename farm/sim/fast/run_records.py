@@ -18,10 +18,10 @@ from farm.results.table.columns import Coded, in_order_of_appearance
 from farm.results.table.job_columns import CAUSES, OUTCOMES, Jobs
 from farm.results.table.records import RunRecords, lost
 from farm.results.table.runs import Runs
-from farm.sim.fast.job_arrays import Load, taken
+from farm.sim.fast.job_arrays import JobArrays, taken
 from farm.sim.fast.kernel import layout
 from farm.sim.fast.kernel.heaps import Array
-from farm.sim.fast.play import Played, farms_after
+from farm.sim.fast.play import PlayedFarm, farms_after
 from farm.sim.setting import Setting
 from farm.workload.columns import JobColumns
 
@@ -33,7 +33,7 @@ _CAUSES = np.array(
 _REASONS = {layout.BY_LIFETIME: LIFETIME_OVER, layout.AS_PLANNED: AS_PLANNED}
 
 
-def records(played: Played) -> RunRecords:
+def records(played: PlayedFarm) -> RunRecords:
     """Return a recorder's records."""
     farm, load = played.farm, played.load
     left = np.flatnonzero(farm.jobs["ended"] == 0)
@@ -54,7 +54,7 @@ def records(played: Played) -> RunRecords:
 
 
 def play_together(
-    whole: Load, loads: Sequence[Load], setting: Setting, seeds: Sequence[int]
+    whole: JobArrays, loads: Sequence[JobArrays], setting: Setting, seeds: Sequence[int]
 ) -> Runs | None:
     """Run loads, pieces of a whole, each on a separate farm as ``play`` does.
 
@@ -90,7 +90,7 @@ def play_together(
         void=void,
         counts=counts,
     )
-    found = records(Played(farm, whole, setting.pools, setting.rules))
+    found = records(PlayedFarm(farm, whole, setting.pools, setting.rules))
     of_builder = np.append(np.repeat(np.arange(len(loads)), made), 0)
     return Runs(found, seeds, np.array(last_at), of_builder)
 
@@ -99,7 +99,7 @@ def _gathered(parts: Sequence[bytes], dtype: np.dtype[np.void]) -> Array:
     return np.frombuffer(bytearray().join(parts), dtype)
 
 
-def jobs_of(load: Load, columns: Array, ended: Array, names: Sequence[str]) -> Jobs:
+def jobs_of(load: JobArrays, columns: Array, ended: Array, names: Sequence[str]) -> Jobs:
     """Return how each of the jobs that ended did, in the order of ending."""
     jobs = load.jobs  # not the load: its columns are let go
 
@@ -127,7 +127,7 @@ def jobs_of(load: Load, columns: Array, ended: Array, names: Sequence[str]) -> J
     )
 
 
-def builders_table(played: Played, names: Sequence[str]) -> Builders:
+def builders_table(played: PlayedFarm, names: Sequence[str]) -> Builders:
     """Return the lives of the builders."""
     made = _made(played)
     pools = played.farm.pools[made["pool"]]
@@ -145,7 +145,7 @@ def builders_table(played: Played, names: Sequence[str]) -> Builders:
     )
 
 
-def _void(played: Played, names: Sequence[str]) -> Attempts:
+def _void(played: PlayedFarm, names: Sequence[str]) -> Attempts:
     ended, void = _ended(played), played.farm.void[: played.farm.counts["void"][0]]
     rows = np.full(len(played.farm.jobs) if len(void) else 0, -1)
     if len(void):
@@ -159,21 +159,21 @@ def _void(played: Played, names: Sequence[str]) -> Attempts:
     )
 
 
-def _ended(played: Played) -> Array:
+def _ended(played: PlayedFarm) -> Array:
     return played.farm.ended[: played.farm.counts["ended"][0]]
 
 
-def _made(played: Played) -> Array:
+def _made(played: PlayedFarm) -> Array:
     return played.farm.builders[: played.farm.counts["made"][0]]
 
 
-def names_of(played: Played) -> list[str]:
+def names_of(played: PlayedFarm) -> list[str]:
     """Return the name of each builder that was requested."""
     rows = _made(played)[["pool", "number"]].tolist()
     return [f"{played.pools[pool].name}-{number}" for pool, number in rows]
 
 
-def builders_of(played: Played) -> list[Builder]:
+def builders_of(played: PlayedFarm) -> list[Builder]:
     """Return every builder that was requested, in the order of request."""
     rows = _made(played)[["pool", "number"]].tolist()
     return [
@@ -181,12 +181,12 @@ def builders_of(played: Played) -> list[Builder]:
     ]
 
 
-def reasons_of(played: Played) -> list[str]:
+def reasons_of(played: PlayedFarm) -> list[str]:
     """Return why each builder was lost; empty: it was not."""
     return [_REASONS.get(reason, "") for reason in _made(played)["reason"].tolist()]
 
 
-def ends_of(played: Played, ended: Array) -> Iterator[EndJob]:
+def ends_of(played: PlayedFarm, ended: Array) -> Iterator[EndJob]:
     """Yield how these jobs ended, by their numbers."""
     farm, jobs, names, reasons = played.farm, played.load.jobs, names_of(played), reasons_of(played)
     estimates = played.load.estimates[ended].tolist()
@@ -220,7 +220,7 @@ def ends_of(played: Played, ended: Array) -> Iterator[EndJob]:
         )
 
 
-def _lost_under(played: Played) -> dict[int, list[int]]:
+def _lost_under(played: PlayedFarm) -> dict[int, list[int]]:
     """Return the builders whose loss each job outlived, by job."""
     found: dict[int, list[int]] = defaultdict(list)
     void = played.farm.void[: played.farm.counts["void"][0]]

@@ -10,11 +10,11 @@ import numpy as np
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import Estimator
 from farm.results.summary.tally import Tallied, Tally
-from farm.sim.fast.job_arrays import Load, batches, load_of
+from farm.sim.fast.job_arrays import JobArrays, batches, load_of
 from farm.sim.fast.kernel import layout
 from farm.sim.fast.kernel.heaps import Array
 from farm.sim.fast.play import (
-    Played,
+    PlayedFarm,
     Watch,
     begun,
     in_thread,
@@ -99,7 +99,7 @@ def play_streamed(
     if halt != layout.PLAYED or farm.counts["open"][0]:
         return None
     sum_up()
-    played = Played(farm, load, pools, rules)
+    played = PlayedFarm(farm, load, pools, rules)
     return tally.records(
         builders=builders_table(played, names_of(played)),
         events=int(farm.counts["events"][0]),
@@ -115,7 +115,9 @@ _LIVED = ("dispatched_at", "builder", "slot", "attempts", "losses", "started")
 """What happened to a job that has not ended."""
 
 
-def _moved(farm: layout.Farm, load: Load, kept: Array, pools: Sequence[PoolSpec]) -> layout.Farm:
+def _moved(
+    farm: layout.Farm, load: JobArrays, kept: Array, pools: Sequence[PoolSpec]
+) -> layout.Farm:
     """Return the farm with the jobs of another load: first the ``kept`` ones, which have not ended.
 
     The others arrive from now on.
@@ -147,7 +149,7 @@ def _moved(farm: layout.Farm, load: Load, kept: Array, pools: Sequence[PoolSpec]
     )
 
 
-def _sum_up(tally: Tally, load: Load, farm: layout.Farm, ended: Array) -> None:
+def _sum_up(tally: Tally, load: JobArrays, farm: layout.Farm, ended: Array) -> None:
     """Take the jobs that ended in a piece."""
     if len(ended):
         jobs = jobs_of(load, farm.jobs, ended, ())

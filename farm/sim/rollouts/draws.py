@@ -52,7 +52,7 @@ class Uniforms:
         return uniform
 
 
-class Attempt(NamedTuple):
+class RunningJob(NamedTuple):
     """A running attempt: it has done as much as if it had run alone ``since`` then."""
 
     job: Job
@@ -84,7 +84,7 @@ class RunTimes:
     def __init__(
         self,
         learned: RuntimeDistribution,
-        running: Sequence[Attempt],
+        running: Sequence[RunningJob],
         at: float,
         seed: int,
         count: int,
@@ -102,7 +102,7 @@ class RunTimes:
         for column, one in enumerate(running):
             self.ends[:, column] = self._ends(one, u[:, column])
 
-    def _ends(self, one: Attempt, u: Floats) -> Floats | float:
+    def _ends(self, one: RunningJob, u: Floats) -> Floats | float:
         learned, at = self.learned, self._at
         elapsed = max(0.0, at - one.since)
         overdue = at + learned.remaining(one.job, one.builder, elapsed)

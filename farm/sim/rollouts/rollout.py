@@ -33,7 +33,7 @@ from farm.forecasts.dispatch.recent_arrivals import RecentArrivals
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.sim.fast.kernel import native
 from farm.sim.rollouts import fair_share
-from farm.sim.rollouts.draws import Attempt, Floats, RunTimes, ServiceTimes
+from farm.sim.rollouts.draws import Floats, RunningJob, RunTimes, ServiceTimes
 from farm.sim.rollouts.later_arrivals import drawn, last_at, matter
 from farm.sim.rollouts.queue_only import OnRollout, roll, slots_to_come
 from farm.sim.rollouts.wait_quantiles import Rollouts
@@ -180,13 +180,13 @@ class _Common:
             if not spec.provisioned
         ]
 
-    def _running(self) -> list[Attempt]:
+    def _running(self) -> list[RunningJob]:
         builders, at = {v.builder.id: v.builder for v in self.base.builders}, self.base.at
         found = []
         for view in self.attempts:
             began_at = at if view.began_at is None else view.began_at
             since = began_at if view.work_done is None else at - view.work_done
-            found.append(Attempt(view.job, builders[view.builder or ""], began_at, since))
+            found.append(RunningJob(view.job, builders[view.builder or ""], began_at, since))
         return found
 
     # --- the fast method --------------------------------------------------------------------

@@ -11,7 +11,7 @@ from farm.core.model import Builder, Job, Outcome
 from farm.forecasts.runtime.interface import JobProgress
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.forecasts.runtime.registry import ESTIMATORS, make_estimator
-from farm.sim.rollouts.draws import Attempt, RunTimes
+from farm.sim.rollouts.draws import RunningJob, RunTimes
 
 any_float = st.floats(allow_nan=True, allow_infinity=True)
 maybe = st.none() | any_float
@@ -70,7 +70,7 @@ def test_estimates_are_finite(name, history, job, builder, elapsed, fraction) ->
         assert all(map(usable, (found.time, *found.factors)))
     since = -elapsed if usable(elapsed) else 0.0
     for began_at in (0.0, since):
-        attempt = Attempt(job, builder, began_at, began_at)
+        attempt = RunningJob(job, builder, began_at, began_at)
         ends = RunTimes(estimator, [attempt], 0.0, 1, 3).ends
         assert all(map(usable, ends[:, 0]))
 

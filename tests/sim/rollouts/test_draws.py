@@ -14,7 +14,7 @@ from farm.core.model import Builder, Job
 from farm.core.rules import EndedAttempt
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.forecasts.runtime.registry import make_estimator
-from farm.sim.rollouts.draws import Attempt, RunTimes, ServiceTimes, _equally_likely
+from farm.sim.rollouts.draws import RunningJob, RunTimes, ServiceTimes, _equally_likely
 
 Times = Callable[[np.random.Generator], float]
 
@@ -54,7 +54,7 @@ def told_and_true(
             learned.learn_attempt(EndedAttempt(job, ONE, began, end, "succeeded", None))
             job, serial = submitted(serial), serial + 1
             heapq.heapreplace(running, (end + job.service_time, end, serial, job))
-        going = [Attempt(job, ONE, began, began) for _, began, _, job in running]
+        going = [RunningJob(job, ONE, began, began) for _, began, _, job in running]
         waiting = [submitted(serial + n) for n in range(200)]
         drawn = RunTimes(learned, going, at, seed, 20)
         service = ServiceTimes(drawn, waiting, seed, 20)
