@@ -71,16 +71,16 @@ MATRICES = {"every": "60s", "count": 30, **KINDS, **HEAVY}
 TASKCLUSTER = {"algorithm": "taskcluster", "min": 0, "interval": "30s", "scaling_ratio": 1}
 
 
-def _arrivals(rate: str, length: str, **keys: object) -> dict[str, Any]:
+def _arrivals(rate: str, length: str, **keys: object) -> dict[str, object]:
     poisson = {"poisson": {"rate": rate}, "duration": length}
     return {"arrivals": {"declared": DECLARED, **poisson, **keys}}
 
 
-def _lognormal(median: str, sigma: float) -> dict[str, Any]:
+def _lognormal(median: str, sigma: float) -> dict[str, object]:
     return {"lognormal": {"median": median, "sigma": sigma}}
 
 
-def _narrow_kinds() -> list[dict[str, Any]]:
+def _narrow_kinds() -> list[dict[str, object]]:
     """Return sixty kinds of jobs whose run times differ little."""
     times = [_lognormal(f"{60 * 1.07**n:.0f}s", 0.2) for n in range(60)]
     return [
@@ -89,7 +89,7 @@ def _narrow_kinds() -> list[dict[str, Any]]:
     ]
 
 
-def _recorded(trace: Path | None) -> dict[str, Any]:
+def _recorded(trace: Path | None) -> dict[str, object]:
     if trace is not None:
         path = str(trace.resolve())
         return {"trace": {"path": path, "window": ["0s", "8h"], "declared": DECLARED}}
