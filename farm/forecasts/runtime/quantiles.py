@@ -83,7 +83,8 @@ class Line(NamedTuple):
     def times_of(self, running: Running) -> tuple[Floats, Floats]:
         """Return the expected run times of attempts, and which part of it each has run so far."""
         times = np.array([self.time_of(one) for one in running.estimates.tolist()])
-        return times, running.work / np.maximum(times, 1e-300)
+        # within what a number can hold, of whatever times there were
+        return times, np.minimum(running.work, LONGEST) / np.maximum(times, 1e-200)
 
 
 class _History:
@@ -160,7 +161,7 @@ class _History:
         found = self.survival(line, running)
         expected = times * [found.mean_beyond(bound) for bound in bounds.tolist()]
         x, took = self._points(of_runs=of_runs)
-        of_running = np.log(np.maximum(running.estimates, self._least()))
+        of_running = np.log(np.clip(running.estimates, self._least(), LONGEST))
         all_took = np.append(took, np.minimum(expected, LONGEST))
         return self._fitted(x, took, np.append(x, of_running), all_took)
 

@@ -110,7 +110,7 @@ class RunTimes:
         if found is None or found.time <= 0 or found.history.is_certain:
             # calculated from the start, as in the world: a certain rollout is then the simulation
             # to the last bit
-            factor = 1.0 if found is None else found.factors[0]
+            factor = 1.0 if found is None else float(found.factors[0])
             expected_at = one.since + learned.estimate(one.job, one.builder) * factor
             return expected_at if at <= expected_at < np.inf else overdue
         unit = found.time / speed_of(one.builder)
