@@ -58,11 +58,11 @@ class AttemptJournal:
         """Record the end of an attempt."""
         self._write(Note(time.monotonic(), "ended", job, attempt, builder, outcome))
 
-    def _write(self, entry: Note) -> None:
+    def _write(self, note: Note) -> None:
         if self._file is None:
             return
         try:
-            os.write(self._file, msgspec.json.encode(entry) + b"\n")
+            os.write(self._file, msgspec.json.encode(note) + b"\n")
         except OSError as error:
             if not self._complained:
                 self._complained = True

@@ -24,16 +24,12 @@ from farm.results.formatting import readable_percent, readable_span
 from farm.results.table.columns import Floats
 from farm.sim.fast.kernel import native
 from farm.twin.baseline import (
-    ENOUGH,
-    ON_AVERAGE,
-    REPETITIONS,
     Check,
     HourCheck,
     by_hour,
     check,
     check_of_draws,
     median_place,
-    verdict_of,
 )
 from farm.twin.calibration import ANEW, EXACT, MOST_SEARCHED, Fit, Search, explains_no_more
 from farm.twin.candidates import Candidate, candidates_of, delayed
@@ -53,6 +49,7 @@ from farm.twin.scenario_text import (
 from farm.twin.timetable import start_of
 from farm.twin.triangle import Triangle, triangle
 from farm.twin.tries import retries_go_first
+from farm.twin.verdict import ENOUGH, ON_AVERAGE, REPETITIONS, verdict_of
 from farm.units import many
 
 Tell = Callable[[str, float], None]

@@ -1,7 +1,5 @@
 """The baseline check: recorded waits against simulated ones, on jobs that the twin has not seen.
 
-And the verdict: whether a pool's twin is to be believed, in one sentence with its figures.
-
 A farm that is to answer "would it wait less with …?" must first wait as it did. Each figure has an
 interval from resampled stretches of time (blocks, as waits that follow each other are alike:
 Künsch, "The Jackknife and the Bootstrap for General Stationary Observations", 1989).
@@ -15,9 +13,7 @@ import msgspec
 import numpy as np
 
 from farm.core.fields import json_name
-from farm.results.formatting import readable_percent, readable_span
 from farm.results.table.columns import Floats
-from farm.twin.flags import Flag
 
 LONG, MANY = 60.0, 100
 """A pool is loaded if this number of jobs waited for longer than this (s)."""
@@ -30,13 +26,6 @@ CHAOTIC = 2.0
 """Times these errors up to which the range of repetitions counts, where no losses are drawn."""
 SECONDS = 5.0
 """The same of an idle pool's mean, and per job, seconds."""
-ENOUGH = 20
-"""Jobs that each half must have."""
-REPETITIONS = 16
-"""Simulations with which a twin is checked whose waits hang on chance, or on a second."""
-HARMLESS = ("lost attempts", "never saturated")
-"""Flags that say nothing against the waits."""
-ON_AVERAGE = "on average, not job by job"
 BLOCKS, DRAWS = 40, 400
 AT_ONCE = 1_000_000
 """Waits that are resampled in one step."""
@@ -253,33 +242,3 @@ def by_hour(at: Floats, recorded: Floats, simulated: Floats) -> list[HourCheck]:
         HourCheck(hour, check(recorded[hours == hour], simulated[hours == hour]))
         for hour in np.unique(hours).tolist()
     ]
-
-
-def verdict_of(found: Check | None, flags: Sequence[Flag]) -> tuple[bool, str]:
-    """Return whether a pool's twin is believable, and why or why not.
-
-    ``found`` is None where there are too few jobs to check it.
-    """
-    because = "; ".join(one.text for one in flags)
-    if found is None:
-        return False, f"not believable: too few jobs to check ({ENOUGH} in each half are needed)"
-    spans = (found.simulated_mean, found.recorded_mean, found.simulated_p95, found.recorded_p95)
-    mean, recorded_mean, p95, recorded_p95 = map(readable_span, spans)
-    says = (
-        f"mean wait {mean} where {recorded_mean} was recorded, p95 {p95} where {recorded_p95} was, "
-        f"{readable_span(found.error_per_job.value)} off per job"
-    )
-    if found.recorded_mean:
-        says += f", {readable_percent(found.share_per_job)} of the mean"
-    if found.drawn_mean is not None and found.drawn_per_job is not None:
-        low, high = readable_span(found.drawn_mean.low), readable_span(found.drawn_mean.high)
-        apart = readable_span(found.drawn_per_job.high)
-        says += (
-            f" ({REPETITIONS} repetitions of the twin: {low} to {high}, "
-            f"up to {apart} off each other per job)"
-        )
-    blocking = [one for one in flags if one.kind not in HARMLESS and not one.small]
-    if found.on_average and (found.job_by_job or found.like_a_repetition) and not blocking:
-        lead = "" if found.job_by_job else f"{ON_AVERAGE}: "
-        return True, lead + says + (f"; {because}" if because else "")
-    return False, f"not believable: {because or says}" + (f" ({says})" if because else "")

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from farm import simulate
 from farm.app.recorded.attempts import attempts_of
 from farm.core.errors import InputError, TraceError
+from farm.records.anonymizing import anonymized
 from farm.records.attempt import Attempt
-from farm.records.bundle import JOBS, Bundle, anonymized, read_bundle, write_bundle
+from farm.records.bundle import JOBS, Bundle, read_bundle, write_bundle
 from farm.records.importing import import_files, load_records
 from farm.records.sources import SOURCES, export_attempts
 from farm.results.run_directory import load_run

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from farm.twin.baseline import by_hour, check, check_of_draws, median_place, verdict_of
+from farm.twin.baseline import by_hour, check, check_of_draws, median_place
+from farm.twin.verdict import verdict_of
 
 
 @pytest.fixture

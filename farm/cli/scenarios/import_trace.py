@@ -11,7 +11,8 @@ import typer
 
 from farm.core.errors import InputError, file_access, not_among
 from farm.core.model import Job
-from farm.records.bundle import Bundle, anonymized, with_capacity, write_bundle
+from farm.records.anonymizing import anonymized
+from farm.records.bundle import Bundle, with_capacity, write_bundle
 from farm.records.importing import NAMES, import_files, source_of
 from farm.records.traces import FORMATS, read_records
 from farm.records.traces.csv_table import write_csv

@@ -18,11 +18,22 @@ from farm.records.writing import by_matrix, stamp
 _RESULTS: dict[str, Result] = by_word(
     {"succeeded": "passed", "cancelled": "canceled canceling expired"}
 )
-_NO_DEMAND = by_word(
-    {
-        "never due": "broken skipped waiting waiting_failed blocked blocked_failed unblocked "
-        "unblocked_failed pending limited limiting platform_limited platform_limiting"
-    }
+_NO_DEMAND = frozenset(
+    [
+        "broken",
+        "skipped",
+        "waiting",
+        "waiting_failed",
+        "blocked",
+        "blocked_failed",
+        "unblocked",
+        "unblocked_failed",
+        "pending",
+        "limited",
+        "limiting",
+        "platform_limited",
+        "platform_limiting",
+    ]
 )
 _OF_THE_FARM = {"agent_stop", "agent_refused", "agent_incompatible", "stack_error"}
 AGENT_LOST = -1

@@ -98,7 +98,7 @@ def read_log(path: Path | str) -> Generator[Entry, None, None]:
         yield from entries_of(pieces_of(path), str(path))
 
 
-def only(
+def select(
     lines: Iterable[bytes], kinds: Collection[type[msgspec.Struct]]
 ) -> Iterator[tuple[float, Any]]:
     """Yield when and what, of kinds of events and commands that name no job; none that is stale.

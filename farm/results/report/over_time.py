@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from farm.core.events import PoolPlanned
-from farm.results.log.reader import only
+from farm.results.log.reader import select
 from farm.results.table.builder_columns import BuilderLives, Builders
 from farm.results.table.columns import Flags, Floats, time_within
 from farm.results.table.job_table import JobTable
@@ -70,7 +70,7 @@ class PoolsOverTime:
     def __init__(self, lines: Iterable[bytes]) -> None:
         lives = BuilderLives()
         self._plans: dict[str, list[tuple[float, int]]] = {}
-        for at, one in only(lines, (*BuilderLives.MADE_OF, PoolPlanned)):
+        for at, one in select(lines, (*BuilderLives.MADE_OF, PoolPlanned)):
             if isinstance(one, PoolPlanned):
                 self._plans.setdefault(one.pool, []).append((at, one.desired))
             else:

@@ -132,15 +132,11 @@ class Recorder:
         self._events = 0
         self._last: Event | None = None
         self._dispatched: dict[str, float] = {}
-
-        def live(event: BuilderJoined | BuilderRetired | BuilderLost) -> None:
-            self._lives.take(event, event.at)
-
         self._take: dict[type[Event], Callable[[Any], object]] = {
             JobsSubmitted: self._submitted,
-            BuilderJoined: live,
-            BuilderRetired: live,
-            BuilderLost: live,
+            BuilderJoined: self._lived,
+            BuilderRetired: self._lived,
+            BuilderLost: self._lived,
             EstimateMade: lambda event: estimates.setdefault(event.job, event.dispatch_at),
         }
 
@@ -190,6 +186,9 @@ class Recorder:
             events=self._events,
             last_at=self._last.at if self._last else 0.0,
         )
+
+    def _lived(self, event: BuilderJoined | BuilderRetired | BuilderLost) -> None:
+        self._lives.take(event, event.at)
 
     def _submitted(self, event: JobsSubmitted) -> None:
         for job in event.jobs:

@@ -55,20 +55,20 @@ def why_not(setting: Setting, estimator: Estimator) -> str:
 
 
 class Properties(NamedTuple):
-    """What matters of jobs: whether any fails, is in a matrix, has an action, has another's id."""
+    """What matters of jobs: whether any fails, is in a matrix, has an action, repeats an id."""
 
     fails: bool = False
     in_matrix: bool = False
     with_action: bool = False
-    one_id: bool = False
+    repeats_ids: bool = False
 
     @classmethod
     def of(cls, jobs: Sequence[Job] | JobColumns) -> Properties:
         """Return what is true of these; those in columns are held, and have ids of their own."""
-        one_id = False
+        repeats_ids = False
         if not isinstance(jobs, JobColumns):
             fails = any(job.fails for job in jobs)
-            one_id = len({job.id for job in jobs}) < len(jobs)
+            repeats_ids = len({job.id for job in jobs}) < len(jobs)
             seen = {job.matrix for job in jobs}, {job.action for job in jobs}
         elif (block := jobs.held) is None:
             return cls()
@@ -76,7 +76,7 @@ class Properties(NamedTuple):
             fails = bool(block.array("fails").any())
             seen = {*block.coded("matrix").values}, {*block.coded("action").values}
         in_matrix, with_action = (bool(values - {None}) for values in seen)
-        return cls(fails, in_matrix, with_action, one_id)
+        return cls(fails, in_matrix, with_action, repeats_ids)
 
 
 def why_not_these(setting: Setting, jobs: Properties) -> str:
@@ -88,7 +88,7 @@ def why_not_these(setting: Setting, jobs: Properties) -> str:
             return "fail_fast, and jobs that fail"
     if rules.dedup and jobs.with_action:
         return "dedup, and jobs with actions"
-    return "jobs with one id" if jobs.one_id else ""
+    return "jobs with one id" if jobs.repeats_ids else ""
 
 
 def why_whole(scenario: Scenario, setting: Setting) -> str:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from farm.core.commands import IGNORED, EndJob, StartJob
 from farm.core.events import Event, JobFinished, JobsSubmitted
 from farm.results.log.lines import COMMANDS, EVENTS
-from farm.results.log.reader import only, read_log
+from farm.results.log.reader import read_log, select
 from farm.results.log.writer import EventLogWriter
 from farm.results.table.builder_columns import BuilderLives
 
@@ -105,10 +105,10 @@ def test_any_history_reads_back_exactly(history: list[Any], buffer_lines: int) -
                 write(event, found)
         back = list(read_log(path))
         lines = path.read_bytes().splitlines(keepends=True)
-    some = list(only(lines, BuilderLives.MADE_OF))
+    some = list(select(lines, BuilderLives.MADE_OF))
     # as other programs write JSON, and cut off
     spaced = [f"{json.dumps(json.loads(line))}\n".encode() for line in lines]
-    assert list(only([*spaced, b'{"at_s":1.0,"event":"builder-joined","bui'],
+    assert list(select([*spaced, b'{"at_s":1.0,"event":"builder-joined","bui'],
                      BuilderLives.MADE_OF)) == some  # fmt: skip
     assert [entry.event for entry in back] == [event for event, _ in history]
     assert [list(entry.commands) for entry in back] == [list(found) for _, found in history]
