@@ -59,7 +59,7 @@ def main() -> None:
     scenario = scenario_of(jobs)
     scheduler, load = make_scheduler(scenario), build_jobs(scenario)
     setting = Setting.of(scenario, scheduler.rules)
-    played = chosen(setting, scheduler, load, engine="fast", noted=True)
+    played = chosen(setting, scheduler, load, engine="fast", keep_events=True)
     assert isinstance(played, CompiledRun)
     with tempfile.TemporaryDirectory() as folder:
         path, run = Path(folder) / "events.jsonl", Path(folder) / "run"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from time import process_time
@@ -16,6 +16,7 @@ import numpy as np
 from farm.app.twin_players import Player, Written, retries_of
 from farm.core.errors import InputError, TraceError, file_access
 from farm.core.fields import json_name
+from farm.records.attempt import Attempt
 from farm.records.bundle import Bundle, write_bundle
 from farm.records.columns import CALENDAR
 from farm.records.reading import part
@@ -130,71 +131,155 @@ class Twin(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
 
 
 def twin_of(bundle: Bundle, path: str, tell: Tell = lambda *_: None) -> Twin:
-    """Return the twin of a bundle that lies at ``path`` from the scenario's folder.
+    """Return the twin of a farm, from the records in a bundle.
 
-    ``tell`` is given what is done, and which share of all. Raises TraceError if no job ran.
+    Each pool is searched on the first half of its records and checked on the second. The search
+    plays one pool at a time. The check plays the scenario file itself, written and read back, so
+    it covers the rounding of numbers and all pools together.
+
+    Args:
+        bundle: the records.
+        path: where the bundle lies, relative to the scenario's folder.
+        tell: called with the current step, and the share of the work that is done (0 to 1).
+
+    Raises TraceError for records without jobs, or with too few waits to check a twin.
     """
     trace_format = "bundle"
     if retries_go_first(bundle.attempts):
         trace_format = "bundle-retries-first"
         bundle = msgspec.structs.replace(bundle, attempts=retries_first(bundle.attempts))
-    found = pools_of(bundle)
-    if not found:
-        raise TraceError(
-            "found no job with a start, an end and a time from which it waited; allowed: some"
-        )
-    _refuse_what_carries_no_twin([load for _, load in found], bundle.manifest.resolution_time)
-    fitted = []
-    jobs = sum(len(load.attempts) for _, load in found)
-    order, done, began = order_of(found), 0, process_time()
-    for name, (shape, load) in zip(pool_names([one for one, _ in found]), found, strict=True):
-        size, now = len(load.attempts), process_time()
-        until = now + max(0.0, began + MOST_TIME - now) * size / (jobs - done)
-        what, part_of = f"pool {name} of {many(size, 'job')}", SEARCHED * size / jobs
-        on_share = part(partial(tell, what), SEARCHED * done / jobs, part_of)
-        fitted.append(_fitted(name, shape, load, order, until, on_share))
-        done += size
-    # as the trace has it
-    ran = [one for one in bundle.attempts if one.ran is not None]
-    begins = min(one.arrived_at for one in ran)
-    scheduling = {"policy": "fifo", **order, **retries_of([one for one, _ in found])}
-    by_clock = any(one.candidate.algorithm == "manual" for one in fitted)
-    clock, starts = found[0][0].clock, ""
-    if by_clock or begins >= CALENDAR:
-        starts = start_of(begins, clock.ahead)
-    labelled = any(one.platform for one in ran)
-    documents = []
-    for fit in fitted:
-        of = (fit.name, fit.shape, fit.candidate, fit.load.begins - begins)
-        documents.append(pool_document(*of, labelled=labelled))
-    evident = [(one, of.evidence) for one, of in zip(documents, fitted, strict=True)]
-    other = unjudged(ran, [one for one, _ in found])
-    if other is not None:
-        evident.append((other[0], [other[1]]))
-    write = partial(
-        scenario_text, path, evident, scheduling, starts=starts, trace_format=trace_format
+    ran = [attempt for attempt in bundle.attempts if attempt.ran is not None]
+
+    pools = pools_of(bundle)
+    _require_enough_waits(pools, bundle.manifest.resolution_time)
+    shapes = [shape for shape, _ in pools]
+    order = order_of(pools)
+    fits = _search_pools(pools, order, tell)
+
+    documents = _pool_documents(fits, ran)
+    sections: list[tuple[dict[str, object], Sequence[str]]] = [
+        (document, fit.evidence) for document, fit in zip(documents, fits, strict=True)
+    ]
+    leftover = unjudged(ran, shapes)
+    if leftover is not None:
+        document, reason = leftover
+        sections.append((document, [reason]))
+    render = partial(
+        scenario_text,
+        path,
+        sections,
+        {"policy": "fifo", **order, **retries_of(shapes)},
+        starts=_start_of_scenario(fits, ran),
+        trace_format=trace_format,
     )
-    written = Written(write(remarks=(), errors=None), ran)
-    pools = []
-    for number, both in enumerate(zip(fitted, documents, strict=True)):
-        share = SEARCHED + (1 - SEARCHED) * number / len(fitted)
-        tell(f"pool {both[0].name} against its records", share)
-        pools.append(_checked(*both, order, written))
-    remarks = [f"A twin of the farm whose records are in {path}."]
-    shape, load = max(found, key=lambda one: float(one[1].waited.sum()))
-    alike = list(weights_alike(load, order, times_of(shape)[0]))
-    remarks += [*(f"{one.name}: {one.verdict}" for one in pools), *alike]
-    text = write(remarks=remarks, errors=_errors(pools))
-    shown = alike
-    if any(one.less_far for one in fitted):
+
+    draft = Written(render(remarks=(), errors=None), ran)
+    pool_twins = _check_pools(fits, documents, order, draft, tell)
+    equivalent_weights = _equivalent_weights(pools, order)
+    header = [
+        f"A twin of the farm whose records are in {path}.",
+        *(f"{pool.name}: {pool.verdict}" for pool in pool_twins),
+        *equivalent_weights,
+    ]
+    return Twin(
+        pools=pool_twins,
+        text=render(remarks=header, errors=_errors(pool_twins)),
+        remarks=[*equivalent_weights, *_caveats(fits, leftover)],
+    )
+
+
+def _search_pools(
+    pools: Sequence[tuple[Shape, PoolLoad]], order: Order, tell: Tell
+) -> list[_Fitted]:
+    """Return the best candidate for each pool, within a common budget of processor time.
+
+    The budget is shared by the number of jobs; what a pool does not use goes to the next ones.
+    """
+    names = pool_names([shape for shape, _ in pools])
+    total_jobs = jobs_left = sum(len(load.attempts) for _, load in pools)
+    deadline = process_time() + MOST_TIME
+    fits = []
+    for name, (shape, load) in zip(names, pools, strict=True):
+        jobs = len(load.attempts)
+        on_progress = part(
+            partial(tell, f"pool {name} of {many(jobs, 'job')}"),
+            begin=SEARCHED * (total_jobs - jobs_left) / total_jobs,
+            length=SEARCHED * jobs / total_jobs,
+        )
+        now = process_time()
+        budget = max(0.0, deadline - now) * jobs / jobs_left
+        fits.append(_fitted(name, shape, load, order, now + budget, on_progress))
+        jobs_left -= jobs
+    return fits
+
+
+def _pool_documents(fits: Sequence[_Fitted], ran: Sequence[Attempt]) -> list[dict[str, object]]:
+    """Return the pools as the scenario has them; farm time begins with the first arrival."""
+    first_arrival = min(attempt.arrived_at for attempt in ran)
+    has_labels = any(attempt.platform for attempt in ran)
+    return [
+        pool_document(
+            fit.name,
+            fit.shape,
+            fit.candidate,
+            fit.load.begins - first_arrival,
+            labelled=has_labels,
+        )
+        for fit in fits
+    ]
+
+
+def _start_of_scenario(fits: Sequence[_Fitted], ran: Sequence[Attempt]) -> str:
+    """Return weekday and time of the first arrival; empty if unknown and of no effect."""
+    first_arrival = min(attempt.arrived_at for attempt in ran)
+    follows_clock = any(fit.candidate.algorithm == "manual" for fit in fits)
+    has_dates = first_arrival >= CALENDAR
+    if not follows_clock and not has_dates:
+        return ""
+    return start_of(first_arrival, fits[0].shape.clock.ahead)
+
+
+def _check_pools(
+    fits: Sequence[_Fitted],
+    documents: Sequence[dict[str, object]],
+    order: Order,
+    written: Written,
+    tell: Tell,
+) -> list[PoolTwin]:
+    """Hold each pool of the written scenario against the second half of its records."""
+    pool_twins = []
+    for number, (fit, document) in enumerate(zip(fits, documents, strict=True)):
+        done = SEARCHED + (1 - SEARCHED) * number / len(fits)
+        tell(f"pool {fit.name} against its records", done)
+        pool_twins.append(_checked(fit, document, order, written))
+    return pool_twins
+
+
+def _equivalent_weights(pools: Sequence[tuple[Shape, PoolLoad]], order: Order) -> list[str]:
+    """Return, for the pool with the most waiting, which other weights explain it as well."""
+    shape, load = max(pools, key=_waiting)
+    pickup_time, _ = times_of(shape)
+    return list(weights_alike(load, order, pickup_time))
+
+
+def _waiting(pool: tuple[Shape, PoolLoad]) -> float:
+    _, load = pool
+    return float(load.waited.sum())
+
+
+def _caveats(
+    fits: Sequence[_Fitted], leftover: tuple[dict[str, object], str] | None
+) -> Iterator[str]:
+    """Yield what the reader of a twin must know about how it was made."""
+    if any(fit.less_far for fit in fits):
         spent = f"{readable_span(MOST_TIME)} of a processor"
-        why = "" if native.is_there() else WITHOUT_KERNEL
-        shown.append(f"searched less far: the best of what was tried in {spent}{why}")
-    if any(one.platforms == ("",) and one.ever > 1 for one, _ in found):
-        shown.append(ONE_POOL)
-    if other is not None:
-        shown.append(f"{UNJUDGED}: {other[1]}")
-    return Twin(pools=pools, text=text, remarks=shown)
+        slow = "" if native.is_there() else WITHOUT_KERNEL
+        yield f"searched less far: the best of what was tried in {spent}{slow}"
+    if any(fit.shape.platforms == ("",) and fit.shape.ever > 1 for fit in fits):
+        yield ONE_POOL
+    if leftover is not None:
+        _, reason = leftover
+        yield f"{UNJUDGED}: {reason}"
 
 
 def order_of(pools: Sequence[tuple[Shape, PoolLoad]]) -> Order:
@@ -262,14 +347,19 @@ def _mean_waits(pools: Sequence[PoolTwin]) -> list[float]:
     return found
 
 
-def _refuse_what_carries_no_twin(loads: Sequence[PoolLoad], resolution: float) -> None:
-    most = max(len(one.attempts) for one in loads)
-    if most < 2 * ENOUGH:
+def _require_enough_waits(pools: Sequence[tuple[Shape, PoolLoad]], resolution: float) -> None:
+    """Raise TraceError unless some pool has enough jobs, and some job waited."""
+    if not pools:
         raise TraceError(
-            f"found {many(most, 'job')} of a pool at most; allowed: {2 * ENOUGH} or more, as half "
-            "of them are needed to check the twin"
+            "found no job with a start, an end and a time from which it waited; allowed: some"
         )
-    if all(one.waited.max() <= resolution for one in loads):
+    jobs_in_largest = max(len(load.attempts) for _, load in pools)
+    if jobs_in_largest < 2 * ENOUGH:
+        raise TraceError(
+            f"found {many(jobs_in_largest, 'job')} of a pool at most; allowed: {2 * ENOUGH} or "
+            "more, as half of them are needed to check the twin"
+        )
+    if all(load.waited.max() <= resolution for _, load in pools):
         raise TraceError(
             "every wait is zero: either there always was room, or the records do not have the "
             "instant from which a job waited; allowed: records with waits"

@@ -24,7 +24,7 @@ from farm.live.redis.trouble import Trouble
 from farm.live.regular_work import RegularWork, Step
 from farm.live.store.saved import SavedFarm
 from farm.live.store.store import Store
-from farm.live.wire.inbox import Inbox
+from farm.live.wire.inbox import Inbox, InboxEntry
 from farm.live.wire.pool_report import FarmStatus, status_of
 from farm.metrics.series import Series
 
@@ -90,7 +90,7 @@ class LiveWorld:
             pause = self._regular.do(now)
             if not self.out.events:
                 due = self.protocol.due(now, self.clock.real_until)
-                self.take_in(self._regular.longest_wait(now, pause, due))
+                self.receive_reports(self._regular.longest_wait(now, pause, due))
         event = self.out.next()
         self.commits.touch(event)
         return event
@@ -99,24 +99,37 @@ class LiveWorld:
         """Note a command for the batch; ``next_event`` commits it."""
         self.commits.note(command)
 
-    def take_in(self, timeout: float) -> None:
-        """Wait for reports, at most so long, and turn what came into events."""
-        protocol, began, changes = self.protocol, time.monotonic(), self.protocol.changes
-        waiting = len(self._scheduler.jobs) - self.commits.running
-        room = protocol.has_room(waiting, self._options.max_waiting)
-        entries = self.commits.ask(lambda: self._inbox.read(timeout, submissions=room))
-        now, at = time.monotonic(), self.clock.now()
+    def receive_reports(self, timeout: float) -> None:
+        """Wait for reports, at most ``timeout`` real seconds, and turn them into events."""
+        changes_before = self.protocol.changes
+        turn_began = time.monotonic()
+        entries = self._read_inbox(timeout)
+        now = time.monotonic()
+        at = self.clock.now()
         self.commits.read(len(entries), now)
-        unsure = protocol.receive(entries, timeout, at, now)
-        queued = self.commits.ask(lambda: self._store.queued_messages(unsure)) if unsure else {}
-        # of what hosts sent after it began, a turn may have read nothing
-        since = -math.inf if self._inbox.is_behind else began
-        if protocol.silent(since):
-            # a server that is full answers us, and keeps hosts silent
+
+        hosts_to_check = self.protocol.receive(entries, timeout, at, now)
+        queue_lengths: dict[str, int] = {}
+        if hosts_to_check:
+            queue_lengths = self.commits.ask(lambda: self._store.queued_messages(hosts_to_check))
+
+        # silence is judged as of the turn's start: what a host sent later may be unread
+        judged_at = turn_began
+        if self._inbox.is_behind:  # what it sent earlier may be unread, too
+            judged_at = -math.inf
+        if self.protocol.silent(judged_at):
+            # a full server answers this process but refuses what hosts report: a write shows that
             self.commits.ask(self._store.write_something)
-        protocol.settle(queued, since, at)
-        if self.out.is_news or protocol.changes != changes:
+        self.protocol.settle(queue_lengths, judged_at, at)
+
+        if self.out.is_news or self.protocol.changes != changes_before:
             self._regular.tick_soon()
+
+    def _read_inbox(self, timeout: float) -> Sequence[InboxEntry]:
+        """Return what was reported; submissions only while fewer jobs wait than are allowed."""
+        waiting = len(self._scheduler.jobs) - self.commits.running
+        has_room = self.protocol.has_room(waiting, self._options.max_waiting)
+        return self.commits.ask(lambda: self._inbox.read(timeout, submissions=has_room))
 
     # --- for the run ------------------------------------------------------------------------
 

@@ -106,8 +106,8 @@ def chosen(
     load: Iterable[Job],
     *,
     engine: Engine = "auto",
-    noted: bool = False,
-    lets_go: bool = False,
+    keep_events: bool = False,
+    discard_ended: bool = False,
     around: Around | None = None,
     watch: Watch | None = None,
 ) -> Simulation | CompiledRun | StreamedRun:
@@ -120,9 +120,9 @@ def chosen(
         scheduler: in its initial state; a compiled run takes its estimator, and sends it no events.
         load: the jobs by arrival; they are only read as far as needed.
         engine: which.
-        noted: the event log of a compiled run will be needed.
-        lets_go: more than ``MOST_JOBS`` need not be held: only a summary will be needed, and
-            ``why_whole`` has found nothing against it.
+        keep_events: the event log of a compiled run will be needed.
+        discard_ended: of more than ``MOST_JOBS`` only the open ones need be held: nothing but a
+            summary will be needed, and ``why_whole`` has found nothing against it.
         around: wraps the world of a simulation.
         watch: given how far a compiled run is, which can then be interrupted.
 
@@ -130,28 +130,27 @@ def chosen(
     """
     if engine not in get_args(Engine):
         raise InputError(f"engine: {not_among(engine, get_args(Engine))}")
-    if engine != "reference":
-        found = _Try(load, why="dispatch estimates")
-        if around is None:
-            with no_garbage_collection():
-                found = _try_compiled(
-                    setting,
-                    scheduler.estimator,
-                    load,
-                    noted=noted,
-                    lets_go=lets_go and not noted,
-                    most=None if engine == "fast" else MOST_JOBS,
-                    watch=watch,
-                )
-        if isinstance(found.played, Tallied):
-            return StreamedRun(found.played)
-        if found.played is not None:
-            return CompiledRun(found.played)
-        if engine == "fast":
-            why = found.why
-            raise InputError(f"--engine fast: does not cover {why}; allowed: auto, reference")
-        load = found.load
-    return Simulation(setting, scheduler, batches(load), around)
+    if engine == "reference":
+        return Simulation(setting, scheduler, batches(load), around)
+    if around is not None:
+        fast = _FastResult(load, refusal="dispatch estimates")
+    else:
+        limit = None if engine == "fast" else MOST_JOBS
+        with no_garbage_collection():
+            fast = _try_compiled(
+                setting,
+                scheduler.estimator,
+                load,
+                keep_events=keep_events,
+                may_stream=discard_ended and not keep_events,
+                limit=limit,
+                watch=watch,
+            )
+    if fast.run is not None:
+        return fast.run
+    if engine == "fast":
+        raise InputError(f"--engine fast: does not cover {fast.refusal}; allowed: auto, reference")
+    return Simulation(setting, scheduler, batches(fast.load), around)
 
 
 def play_seeds(
@@ -249,13 +248,14 @@ class OneLoad:
         return iter(self.jobs)
 
 
-class _Try(NamedTuple):
-    """The run, or why there is none."""
+class _FastResult(NamedTuple):
+    """A run by the compiled loop, or the reason why there is none."""
 
-    #: the load that is left to simulate
+    #: the whole load, some of which may have been drawn already
     load: Iterable[Job]
-    played: PlayedFarm | Tallied | None = None
-    why: str = ""
+    run: CompiledRun | StreamedRun | None = None
+    #: what the compiled loop does not cover
+    refusal: str = ""
 
 
 def _try_compiled(
@@ -263,37 +263,67 @@ def _try_compiled(
     estimator: Estimator,
     load: Iterable[Job],
     *,
-    noted: bool,
-    lets_go: bool,
-    most: int | None,
+    keep_events: bool,
+    may_stream: bool,
+    limit: int | None,
     watch: Watch | None,
-) -> _Try:
-    """Play a load by the compiled loop, if it can; up to ``most`` jobs unless it lets them go."""
-    if why := why_not(setting, estimator):
-        return _Try(load, why=why)
-    lets_go = lets_go and isinstance(load, JobColumns)
-    jobs, left, whole = _held(load, MOST_JOBS if lets_go else most)
-    if not whole and lets_go and isinstance(jobs, JobColumns):
-        tally = Tally((), [pool.name for pool in setting.pools])  # fair share is not covered
-        watch = watch or (lambda *_: None)
-        found = play_streamed(jobs.blocks(), estimator, setting, tally, watch=watch)
-        if found is None:
-            raise InputError(
-                "found jobs that have to be given up; allowed in a run of more than "
-                f"{MOST_JOBS:,}: none, unless with --engine reference"
-            )
-        return _Try(left, found)
-    if not whole:
-        return _Try(left, why=f"more than {most:,} jobs")
-    known = load.properties if isinstance(load, OneLoad) else Properties.of(jobs)
-    if why := why_not_these(setting, known):
-        return _Try(left, why=why)
+) -> _FastResult:
+    """Play a load by the compiled loop, if it covers the setting and the jobs.
+
+    Args:
+        setting: what they are played on.
+        estimator: of the scheduler.
+        load: the jobs by arrival.
+        keep_events: the event log will be needed.
+        may_stream: a load of more than ``MOST_JOBS`` may be played without holding its jobs.
+        limit: jobs that may be held in memory; None: all.
+        watch: given how far the run is.
+    """
+    refusal = why_not(setting, estimator)
+    if refusal:
+        return _FastResult(load, refusal=refusal)
+    if may_stream and isinstance(load, JobColumns) and not load.hold(MOST_JOBS):
+        return _FastResult(load, _streamed(setting, estimator, load, watch))
+
+    jobs, load, is_whole = _held(load, limit)
+    if not is_whole:
+        return _FastResult(load, refusal=f"more than {limit:,} jobs")
+    properties = load.properties if isinstance(load, OneLoad) else Properties.of(jobs)
+    refusal = why_not_these(setting, properties)
+    if refusal:
+        return _FastResult(load, refusal=refusal)
+
+    policy = setting.rules.policy
     if isinstance(load, OneLoad):
-        columns = load.columns(setting.rules.policy, estimator)
+        columns = load.columns(policy, estimator)
     else:
-        columns = load_of(setting.rules.policy, estimator, jobs)
-    played = play_columns(columns, setting, noted=noted, watch=watch)
-    return _Try(left, played, "" if played else "jobs that have to be given up")
+        columns = load_of(policy, estimator, jobs)
+    played = play_columns(columns, setting, noted=keep_events, watch=watch)
+    if played is None:
+        return _FastResult(load, refusal="jobs that have to be given up")
+    return _FastResult(load, CompiledRun(played))
+
+
+def _streamed(
+    setting: Setting, estimator: Estimator, load: JobColumns, watch: Watch | None
+) -> StreamedRun:
+    """Play a load that does not fit into memory: only its open jobs are held.
+
+    Raises InputError if a job has to be given up, as only the reference covers that, and the first
+    jobs cannot be drawn again.
+    """
+    # there are no invocations, as fair share is not covered
+    tally = Tally((), [pool.name for pool in setting.pools])
+    if watch is None:
+        records = play_streamed(load.blocks(), estimator, setting, tally)
+    else:
+        records = play_streamed(load.blocks(), estimator, setting, tally, watch=watch)
+    if records is None:
+        raise InputError(
+            "found jobs that have to be given up; allowed in a run of more than "
+            f"{MOST_JOBS:,}: none, unless with --engine reference"
+        )
+    return StreamedRun(records)
 
 
 def _covers(setting: Setting, estimator: Estimator, jobs: Jobs) -> bool:

@@ -13,7 +13,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
+from operator import attrgetter
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -42,8 +43,6 @@ ENOUGH = 10
 """Observations from which a time is taken."""
 GREW = 600.0
 """Seconds for which runners came while jobs waited, from which they were not there before."""
-REUSED = 0.05
-"""Share of runners that ran another job, up to which a runner runs one: names may come again."""
 REPLACED = 1.5
 """New runners for each attempt that was lost, at most: some had none when they were lost."""
 TELLING_WAIT, TELLING, SPANS = 60.0, 200, tuple(3600.0 * one for one in (12, 24, 48))
@@ -174,66 +173,140 @@ def load_of(attempts: Sequence[Attempt]) -> PoolLoad:
     )
 
 
-def shape_of(attempts: Sequence[Attempt], known: dict[str, Runner], clock: Clock) -> Shape:
-    """Return the shape of a pool, by its attempts that ran."""
-    # a hosted runner's name may be given again
-    by_runner = grouped(sorted(attempts, key=_start), lambda one: "" if one.hosted else one.runner)
-    names = [name for name in by_runner if name]
-    slots = _slots([known[name] for name in names])
-    hosted = any(one.hosted for one in attempts)
-    again = sum(len(by_runner[name]) > 1 for name in names)
-    ephemeral = hosted or (bool(names) and again <= REUSED * len(names))
-    limited = not ephemeral or _meets_limit(attempts)
-    lives = [(_start(by_runner[n][0]), max(map(end_of, by_runner[n]))) for n in names]
-    jobs = _spans(attempts)
-    spans: Floats = np.array(jobs).T
-    most_jobs = most_at_once(((start, end) for _, start, end in jobs), clock.resolution)
-    runners = most_at_once(lives, clock.resolution) if names else -(-most_jobs // slots)
-    if ephemeral:  # a slot's next start is on another runner
-        between = successions(jobs, runners * slots, clock.resolution)
-        if not hosted and slots == 1 and len(between) >= ENOUGH:
-            runners, between = _with_booting(jobs, runners, between, clock.resolution)
-    else:
-        each = (times_between(_spans(by_runner[n]), slots, clock.resolution) for n in names)
-        between = list(chain.from_iterable(each))
-    turnaround = _usual(between) if len(between) >= ENOUGH else None
-    pickup = _pickup(attempts, slots, lives, turnaround)
-    load, own = load_of(attempts), {} if hosted else {name: by_runner[name] for name in names}
-    until = load.begins + float(load.arrived[-1]) / 2
-    came = comings(own, load.begins, 0.0 if ephemeral else pickup, until)  # all is a boot
-    most = pickup if turnaround is None or ephemeral else max(turnaround, pickup)
-    late = load.arrived[load.waited > most + CLOCKS]
+class ProfileLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """How much the records must show before a profile relies on it."""
+
+    #: gaps between jobs from which a mean is taken
+    min_gaps: int = 10
+    #: share of an ephemeral pool's runners that may appear to run a second job: vendors reuse names
+    max_reused_share: float = 0.05
+
+
+LIMITS = ProfileLimits()
+
+
+class PoolRunners(NamedTuple):
+    """The runners that ran a pool's jobs."""
+
+    #: attempts of each runner, by start; empty for hosted runners, whose names are reused
+    attempts_by_name: dict[str, list[Attempt]]
+    #: first start and last end of each runner
+    lifetimes: list[tuple[float, float]]
+    #: jobs that a runner runs at once
+    slots: int
+    hosted: bool
+    #: a runner runs one job
+    ephemeral: bool
+
+
+def shape_of(attempts: Sequence[Attempt], runners: Mapping[str, Runner], clock: Clock) -> Shape:
+    """Return the profile of a pool, as the attempts that it ran show it.
+
+    The order of the steps matters. The number of slots is needed to measure the gaps between jobs,
+    the gaps to know which waits are normal, and these to find the jobs that a runner was started
+    for.
+    """
+    load = load_of(attempts)
+    spans = _spans(attempts)
+    columns: Floats = np.array(spans).T
+
+    pool = _runners_of(attempts, runners)
+    limited = not pool.ephemeral or _meets_limit(attempts)
+    at_once, gaps = _overlaps_and_gaps(pool, spans, clock.resolution)
+
+    mean_gap = _usual(gaps) if len(gaps) >= LIMITS.min_gaps else None
+    pickup_time = _pickup(attempts, pool.slots, pool.lifetimes, mean_gap)
+    turnaround = pickup_time if mean_gap is None else max(mean_gap, pickup_time)
+    normal_wait = pickup_time if pool.ephemeral else turnaround
+
+    # an ephemeral runner starts its job as soon as it has booted
+    pickup_after_boot = 0.0 if pool.ephemeral else pickup_time
+    first_half_ends = load.begins + float(load.arrived[-1]) / 2
+    came = comings(pool.attempts_by_name, load.begins, pickup_after_boot, first_half_ends)
+    growth_time = float(np.ptp(came)) if len(came) else 0.0
+    delays = provisioning_delays_of(load.arrived, load.waited, came, normal_wait)
+
+    changes = None
+    idle_times = IdleTimes()
+    if not pool.ephemeral:
+        changes = changes_of_number(columns + clock.ahead, pool.slots)
+    if not pool.ephemeral and pool.attempts_by_name:
+        late = load.arrived[load.waited > normal_wait + CLOCKS]
+        idle_times = idle_times_of(pool.attempts_by_name, late, load.begins, normal_wait)
+
+    start_delays: tuple[float, ...] = ()
+    if pool.hosted or not limited:
+        start_delays = _start_delays(attempts, limited=limited)
+
+    labels = Counter(attempt.platform for attempt in attempts).most_common()
+    ages = [ran[0].runner_age for ran in pool.attempts_by_name.values()]
+    missing = _missing(attempts)
     return Shape(
-        platforms=tuple(
-            name for name, _ in Counter(one.platform for one in attempts).most_common()
-        ),
-        hosted=hosted,
-        ephemeral=ephemeral,
-        runners=runners,
-        ever=len(names),
-        slots=slots,
-        pickup_time=pickup,
-        turnaround=pickup if turnaround is None else max(turnaround, pickup),
-        turnarounds=len(between),
-        idle_times=(
-            IdleTimes() if ephemeral or not own else idle_times_of(own, late, load.begins, most)
-        ),
-        rhythm=rhythm_of(came),
-        grew=float(np.ptp(came)) if len(came) else 0.0,
-        provisioning_delays=tuple(
-            provisioning_delays_of(load.arrived, load.waited, came, most).tolist()
-        ),
-        ages=tuple(age for name in names if (age := by_runner[name][0].runner_age) is not None),
-        saturated=_saturated(spans, runners * slots),
+        platforms=tuple(label for label, _ in labels),
+        hosted=pool.hosted,
+        ephemeral=pool.ephemeral,
         limited=limited,
-        delays=_start_delays(attempts, limited=limited) if hosted or not limited else (),
-        tries=tries_of(attempts),
-        missing=(missing := _missing(attempts)),
-        changes=None if ephemeral else changes_of_number(spans + clock.ahead, slots),
+        runners=at_once,
+        ever=len(pool.attempts_by_name),
+        stayed=_fewest(pool.lifetimes),
+        slots=pool.slots,
+        pickup_time=pickup_time,
+        turnaround=turnaround,
+        turnarounds=len(gaps),
+        ages=tuple(age for age in ages if age is not None),
+        provisioning_delays=tuple(delays.tolist()),
+        rhythm=rhythm_of(came),
+        grew=growth_time,
+        idle_times=idle_times,
+        changes=changes,
         clock=clock,
-        stayed=_fewest(lives),
-        loss_rate=_loss_rate(spans[2] - spans[1], missing),
+        saturated=_saturated(columns, at_once * pool.slots),
+        delays=start_delays,
+        tries=tries_of(attempts),
+        missing=missing,
+        loss_rate=_loss_rate(columns[2] - columns[1], missing),
     )
+
+
+def _runners_of(attempts: Sequence[Attempt], runners: Mapping[str, Runner]) -> PoolRunners:
+    """Return who ran the attempts of a pool, which are all hosted or all not."""
+    hosted = any(attempt.hosted for attempt in attempts)
+    by_name: dict[str, list[Attempt]] = {}
+    if not hosted:
+        named = [attempt for attempt in attempts if attempt.runner]
+        by_name = grouped(sorted(named, key=_start), attrgetter("runner"))
+    reused = sum(len(ran) > 1 for ran in by_name.values())
+    runs_one_job = bool(by_name) and reused <= LIMITS.max_reused_share * len(by_name)
+    return PoolRunners(
+        attempts_by_name=by_name,
+        lifetimes=[(_start(ran[0]), max(map(end_of, ran))) for ran in by_name.values()],
+        slots=_slots([runners[name] for name in by_name]),
+        hosted=hosted,
+        ephemeral=hosted or runs_one_job,
+    )
+
+
+def _overlaps_and_gaps(
+    pool: PoolRunners, spans: Sequence[Span], resolution: float
+) -> tuple[int, list[float]]:
+    """Return how many runners there were at once, and the gaps between jobs on a slot (s).
+
+    Only gaps before a job that already waited are measured: before any other the slot was idle.
+    """
+    if pool.lifetimes:
+        at_once = most_at_once(pool.lifetimes, resolution)
+    else:  # without names, one runner for each job
+        at_once = most_at_once(((start, end) for _, start, end in spans), resolution)
+    if not pool.ephemeral:
+        gaps: list[float] = []
+        for ran in pool.attempts_by_name.values():
+            gaps += times_between(_spans(ran), pool.slots, resolution)
+        return at_once, gaps
+    # the next job runs on another runner
+    gaps = successions(spans, at_once * pool.slots, resolution)
+    if pool.hosted or pool.slots > 1 or len(gaps) < LIMITS.min_gaps:
+        return at_once, gaps
+    return _with_booting(spans, at_once, gaps, resolution)
 
 
 def _with_booting(

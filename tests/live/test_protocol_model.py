@@ -95,7 +95,7 @@ class Protocol(RuleBasedStateMachine):
     @precondition(lambda self: self.leader)
     @rule()
     def leader_takes_in(self) -> None:
-        self._leader.world.take_in(0.0)
+        self._leader.world.receive_reports(0.0)
 
     @precondition(lambda self: self.leader)
     @rule()
@@ -156,7 +156,7 @@ class Protocol(RuleBasedStateMachine):
         before = self.client.hgetall(self.keys.jobs), self._queued()
         with contextlib.suppress(RunError):
             if takes_in:
-                woken.world.take_in(0.0)
+                woken.world.receive_reports(0.0)
             woken.commit()
         assert before == (self.client.hgetall(self.keys.jobs), self._queued())
 
@@ -206,7 +206,7 @@ class Protocol(RuleBasedStateMachine):
     def leader_reads_and_hears_nothing(self) -> None:
         for _ in range(7):
             self.time_passes(1.0)
-            self._leader.world.take_in(0.0)
+            self._leader.world.receive_reports(0.0)
 
     def _some_host(self, data: st.DataObject) -> Host:
         return data.draw(st.sampled_from(self.hosts))

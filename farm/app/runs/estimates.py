@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from farm.assembly import (
 )
 from farm.core.driver import World
 from farm.core.errors import InputError, file_access
+from farm.core.pools.algorithm import AnyAlgorithm
 from farm.core.scheduler import Scheduler
 from farm.forecasts.dispatch.at_submission import AddEvent, EstimatingWorld, Forecaster
 from farm.forecasts.dispatch.calibration import ForecastCalibration
@@ -30,6 +32,7 @@ from farm.forecasts.runtime.training import Learner, learn_from
 from farm.results.estimate_scores import Score, score
 from farm.results.run_directory import load_run
 from farm.scenario import Scenario
+from farm.scenario.scheduling import RuleSet
 from farm.upstream.launchpad import LAUNCHPAD, Rules
 from farm.whole_files import read_whole
 from provisioner.from_scenario import algorithms_of
@@ -42,88 +45,118 @@ PAUSE = 0.002
 
 
 class Estimating:
-    """The runtime estimator of a run's scheduler, and the forecasters of dispatch estimates.
+    """The runtime estimator of a run's scheduler, and the forecasters of its dispatch estimates.
 
-    ``estimator`` goes into the scheduler, ``around`` before its world. Raises InputError for a
-    runtime estimator that does not exist, and for statistics that cannot be learned from. ``own``:
-    the caller's parts, in the place of the scenario's.
+    A scenario asks for methods (``estimates.rules``) and for sources of run times
+    (``estimates.run_times``); each pair of them is a forecaster. The source that the scheduler
+    itself uses is shared with it. Every other one gets an estimator of its own, which learns from
+    the same events.
+
+    Rollouts take longer than the scheduler of a live farm may pause, so another process makes them.
+    It knows nothing but the scenario. With functions of the caller, rollouts are made in this
+    process, and only if the scenario asks for them.
+
+    Args:
+        scenario: what is run.
+        own: parts of the caller's, in place of those that the scenario names.
+        live: the run is a live farm.
+
+    Raises InputError for an unknown runtime estimator, and for statistics that cannot be read.
     """
 
     def __init__(self, scenario: Scenario, own: OwnParts = NONE, *, live: bool) -> None:
-        words = scenario.estimates
-        # another process, which makes a live farm's rollouts, does not have the caller's parts
-        apart = live and not (own.functions or own.estimator or own.algorithms)
-        usually = () if not live else ("rollout",) if apart else (LAUNCHPAD.name,)
-        rules = words.rules if words.rules is not None else usually
-        usual = scenario.scheduling.runtime_estimates
-        names = words.run_times or (usual,)
+        estimates = scenario.estimates
+        has_own_parts = bool(own.functions or own.estimator or own.algorithms)
+        methods = estimates.rules
+        if methods is None:
+            methods = _default_methods(live=live, has_own_parts=has_own_parts)
+        makes_rollouts = "rollout" in methods
+        scheduler_source = scenario.scheduling.runtime_estimates
+        sources = estimates.run_times or (scheduler_source,)
+
+        self._scenario = scenario
+        self._functions = own.functions
+        self._every = estimates.every
+        self._methods = methods
+        self._uses_other_process = live and not has_own_parts
+
         self.estimator: RuntimeEstimator = own.estimator or estimator_of(scenario)
-        if live or ("rollout" in rules and usual in names):
+        if live or (makes_rollouts and scheduler_source in sources):
             self.estimator = RuntimeDistribution(self.estimator)
-        seed_estimator(self.estimator, words.learn_from)
-        self._every = words.every
+        seed_estimator(self.estimator, estimates.learn_from)
+
+        self._algorithms: Mapping[str, AnyAlgorithm] = {}
+        if makes_rollouts and not self._uses_other_process:
+            self._algorithms = algorithms_of(scenario, own.algorithms)
+
+        #: processes that make rollouts for a live farm
+        self.services: list[RolloutService] = []
+        #: of the services' forecasts, by source of run times
+        self.calibrations: dict[str, ForecastCalibration] = {}
         self._learners: list[Learner] = []
         self._forecasters: list[Forecaster] = []
-        #: of a live farm, whose scheduler must not wait for rollouts
-        self.services: list[RolloutService] = []
-        #: of theirs, by the source of run times
-        self.calibrations: dict[str, ForecastCalibration] = {}
-        self._scenario, self._functions = scenario, own.functions
-        # rollouts size provisioned pools too
-        alone = "rollout" in rules and not apart
-        self._sizing = algorithms_of(scenario, own.algorithms) if alone else {}
-        for name in names:
-            other = None if name == usual else self._other(name, words.learn_from)
-            for rule in rules:
-                if rule != "rollout":
-                    self._forecasters.append(self._formula(RULES[rule], name, other))
-                elif apart:
-                    formula = LAUNCHPAD.name not in rules
-                    self._forecasters.append(self._apart(name, other, formula=formula))
-                else:
-                    self._forecasters.append(self._here(name, other))
+        for source in sources:
+            estimator = None if source == scheduler_source else self._add_estimator(source)
+            for method in methods:
+                self._forecasters.append(self._forecaster(method, source, estimator))
+
+    def _forecaster(
+        self, method: RuleSet, source: str, estimator: RuntimeDistribution | None
+    ) -> Forecaster:
+        """Return one forecaster; ``estimator``: None for the scheduler's own."""
+        if method != "rollout":
+            return self._formula(RULES[method], source, estimator)
+        if self._uses_other_process:
+            return self._remote_rollouts(source, estimator)
+        return self._local_rollouts(source, estimator)
 
     def _formula(
-        self, rules: Rules, name: str, other: RuntimeDistribution | None
+        self, rules: Rules, source: str, estimator: RuntimeDistribution | None
     ) -> FormulaForecaster:
-        return FormulaForecaster(rules, name, other, refresh=self._scenario.estimates.refresh)
+        return FormulaForecaster(rules, source, estimator, refresh=self._scenario.estimates.refresh)
 
-    def _here(self, name: str, other: RuntimeDistribution | None) -> Forecaster:
-        from farm.sim.rollouts.at_submission import RolloutForecaster  # noqa: PLC0415 - for those who ask
+    def _local_rollouts(self, source: str, estimator: RuntimeDistribution | None) -> Forecaster:
+        from farm.sim.rollouts.at_submission import RolloutForecaster  # noqa: PLC0415 - slow
 
         scenario = self._scenario
         return RolloutForecaster(
             pool_specs(scenario),
             make_rules(scenario),
-            _distribution(other or self.estimator),
-            name,
-            algorithms=self._sizing,
+            _distribution(estimator or self.estimator),
+            source,
+            algorithms=self._algorithms,
             seed=scenario.seed,
             count=scenario.estimates.rollouts,
-            truthful=name == "oracle",
+            truthful=source == "oracle",
         )
 
-    def _apart(self, name: str, other: RuntimeDistribution | None, *, formula: bool) -> Forecaster:
-        """Return rollouts by another process, with the formula where they are too dear."""
-        from farm.app.forecasts import rollout_service as live  # noqa: PLC0415 - live farms only
+    def _remote_rollouts(self, source: str, estimator: RuntimeDistribution | None) -> Forecaster:
+        """Return rollouts by another process; the formula replaces those that cost too much."""
+        from farm.app.forecasts.rollout_service import (  # noqa: PLC0415 - for live farms only
+            AffordableRollouts,
+            RolloutService,
+        )
 
-        run_times = _distribution(other or self.estimator)
-        service = live.RolloutService(self._scenario, run_times, name)
+        run_times = _distribution(estimator or self.estimator)
+        service = RolloutService(self._scenario, run_times, source)
         self.services.append(service)
-        known = self._formula(LAUNCHPAD, name, other) if formula else None
-        made = live.AffordableRollouts(service, known)
-        self.calibrations[name] = made.calibration
-        return made
+        fallback = None
+        if LAUNCHPAD.name not in self._methods:  # else it is a forecaster anyway
+            fallback = self._formula(LAUNCHPAD, source, estimator)
+        forecaster = AffordableRollouts(service, fallback)
+        self.calibrations[source] = forecaster.calibration
+        return forecaster
 
-    def _other(self, name: str, source: str | None) -> RuntimeDistribution:
+    def _add_estimator(self, source: str) -> RuntimeDistribution:
+        """Return a second estimator; it learns from the run's events, beside the scheduler's."""
         try:
-            made = RuntimeDistribution(estimator_named(name, self._scenario))
+            estimator = RuntimeDistribution(estimator_named(source, self._scenario))
         except InputError as error:
             raise InputError(f"estimates.run_times: {error}") from None
-        seed_estimator(made, source)
-        if made.estimator.learns or name == "declared":
-            self._learners.append(Learner(made, laws_of(self._scenario)))
-        return made
+        seed_estimator(estimator, self._scenario.estimates.learn_from)
+        if estimator.estimator.learns or source == "declared":
+            self._learners.append(Learner(estimator, laws_of(self._scenario)))
+        return estimator
 
     def scheduler(self, explain_last: int = 0) -> Scheduler:
         """Return the run's scheduler, in its initial state; raises as ``make_scheduler`` does."""
@@ -156,8 +189,17 @@ class Estimating:
         )
 
 
-def _distribution(own: RuntimeEstimator) -> RuntimeDistribution:
-    return own if isinstance(own, RuntimeDistribution) else RuntimeDistribution(own)
+def _default_methods(*, live: bool, has_own_parts: bool) -> tuple[RuleSet, ...]:
+    """Return the methods of a scenario that names none; a simulation makes no estimates."""
+    if not live:
+        return ()
+    return ("launchpad",) if has_own_parts else ("rollout",)
+
+
+def _distribution(estimator: RuntimeEstimator) -> RuntimeDistribution:
+    if isinstance(estimator, RuntimeDistribution):
+        return estimator
+    return RuntimeDistribution(estimator)
 
 
 def seeded_estimator(scenario: Scenario) -> RuntimeEstimator:

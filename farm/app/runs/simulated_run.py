@@ -83,8 +83,8 @@ def simulated_run(
         scheduler,
         workload.jobs,
         engine=engine,
-        noted=keep_events or (out is not None and in_full),
-        lets_go=not in_full and not why_whole(scenario, setting),
+        keep_events=keep_events or (out is not None and in_full),
+        discard_ended=not in_full and not why_whole(scenario, setting),
         watch=watch,
         around=estimating.around if estimating.gives else None,
     )

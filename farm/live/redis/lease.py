@@ -9,6 +9,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import msgspec
 import redis
@@ -66,6 +67,15 @@ class Holder(msgspec.Struct, frozen=True):
         return self.is_local and not is_alive(self.pid, self.began)
 
 
+def _unless_spoilt(answer: Any) -> Any:
+    """Return an answer, or None where the key holds something else than ours; raises others."""
+    if not isinstance(answer, Exception):
+        return answer
+    if is_spoilt(answer):
+        return None
+    raise answer
+
+
 def holder_of(value: bytes | None) -> Holder | None:
     """Return the holder of a lease of this value; None if none is known to be alive."""
     try:
@@ -73,6 +83,60 @@ def holder_of(value: bytes | None) -> Holder | None:
     except UNREADABLE:
         return None
     return None if holder.has_died else holder
+
+
+class HeldByOther(NamedTuple):
+    """Another process leads the farm."""
+
+    holder: Holder
+    #: when its lease expires unless it is renewed, in real seconds from the last look
+    expires_in: float
+
+
+class Vacancy(msgspec.Struct, frozen=True):
+    """Decides when a standby may take a lease that is absent.
+
+    An absent lease does not mean that its holder is dead. While the server is in trouble the holder
+    cannot renew its lease, and a server that lost its data has lost the lease too; in both cases
+    the holder still has the farm in memory. So an absent lease is reserved for a holder that may be
+    alive: for one lease time after the first look, as trouble may just have ended, and for a longer
+    grace period after every sign of trouble.
+
+    All instants are monotonic, in seconds.
+    """
+
+    #: what the server said last about who is in charge
+    charge: Charge = Charge()
+    #: the highest epoch that it ever said
+    highest_epoch: int = 0
+    #: until when an absent lease is reserved; None: before the first look
+    reserved_until: float | None = None
+
+    def after_look(self, charge: Charge, now: float, *, lease_time: float, grace: float) -> Vacancy:
+        """Return the state after the server said who is in charge."""
+        reserved_until = self.reserved_until
+        if reserved_until is None:
+            reserved_until = now + lease_time
+        has_lost_writes = (charge.epoch, charge.commits) < (self.charge.epoch, self.charge.commits)
+        if has_lost_writes:
+            reserved_until = now + grace
+        return Vacancy(charge, max(charge.epoch, self.highest_epoch), reserved_until)
+
+    def after_trouble(self, now: float, *, grace: float) -> Vacancy:
+        """Return the state after a sign of trouble with the server."""
+        return msgspec.structs.replace(self, reserved_until=now + grace)
+
+    def may_take(self, lease: bytes | None, now: float) -> bool:
+        """Return whether the farm may be taken; ``lease``: the value that the server has."""
+        if holder_of(lease) is not None:
+            return False
+        if lease is not None:
+            return True  # its process has ended, or it is no lease of ours
+        holder_may_live = (
+            self.charge.epoch < self.highest_epoch or holder_of(self.charge.holder) is not None
+        )
+        is_reserved = self.reserved_until is not None and now < self.reserved_until
+        return not (holder_may_live and is_reserved)
 
 
 class Lease:
@@ -95,18 +159,16 @@ class Lease:
             uuid.uuid4().hex, socket.gethostname(), pid, process_space(), began_at(pid)
         )
         self._value = msgspec.json.encode(self.holder)
+        # while another process has the lease
+        self._vacancy = Vacancy()
+        self._held_by: HeldByOther | None = None
+        # while this process has it
         self._epoch = 0
-        #: the charge that was read last, and the highest epoch
-        self._read, self._highest = Charge(), 0
-        #: until when an absent lease is left to a holder that may live; None: before the first look
-        self._not_before: float | None = None
-        #: when it runs out on the server at the earliest (monotonic)
-        self._runs_out_at = 0.0
-        #: who holds it, by the last look, and its real seconds if it is not renewed
-        self._other: Holder | None = None
-        self._expires_in = 0.0
-        look = ("HMGET", keys.fence, *Charge._fields), ("GET", self._key)
-        self._watched = WatchedKeys(client, [self._key], *look)
+        #: when it expires on the server at the earliest (monotonic)
+        self._expires_at = 0.0
+        self._watched = WatchedKeys(
+            client, [self._key], ("HMGET", keys.fence, *Charge._fields), ("GET", self._key)
+        )
         self._renewal = threading.Lock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -148,89 +210,88 @@ class Lease:
 
     def _pause(self, wait: Wait) -> bool | None:
         """Wait until the lease may be free, or the next look is due."""
-        other = self._other
-        if other is None:
+        if self._held_by is None:
             return wait(SOON)
-        with end_of(other.pid) if other.is_local else contextlib.nullcontext(()) as ends:
-            # who ended before that was watched is found now
-            return wait(0.0 if other.has_died else min(self._expires_in, STANDBY_INTERVAL), *ends)
+        holder, expires_in = self._held_by
+        timeout = min(expires_in, STANDBY_INTERVAL)
+        if not holder.is_local:
+            return wait(timeout)
+        with end_of(holder.pid) as watched:
+            if holder.has_died:  # before it was watched
+                timeout = 0.0
+            return wait(timeout, *watched)
 
     def try_to_take(self, client: Connection) -> Fence | None:
-        """Take charge of the farm if it is free; None if it is not.
+        """Take charge of the farm; None if another process has it, or may come back for it.
 
-        Returns the fence for what the new holder writes through ``client``. When the server has
-        been in trouble, or has lost what it had, its holder could not keep the lease and has the
-        farm in memory: it is given time to take it again. A process that has just begun cannot
-        know of a trouble that is just over.
+        Returns the fence for what this process writes through ``client``. ``Vacancy`` has the rule.
+        Raises redis.RedisError.
         """
         try:
+            self._held_by = self._look()
+            if self._held_by is not None:
+                return None
             return self._try_to_take(client)
         except redis.WatchError:  # another process was faster
             return None
         except redis.RedisError:
-            self._leave_alone(self._grace)
+            self._reserve()
             raise
 
-    def _try_to_take(self, client: Connection) -> Fence | None:
-        if self._is_held_by_another():
+    def _look(self) -> HeldByOther | None:
+        """Return who leads the farm; None if no scheduler does, or its process has surely ended.
+
+        Everything is asked in one round trip, together with an empty write. A server that refuses
+        writes refuses that one too, so a standby notices that the holder cannot renew its lease.
+        With reads alone the lease would look valid until the trouble is over, and free right after.
+        """
+        pipe = self._client.pipeline(transaction=False)
+        pipe.get(self._key)
+        pipe.pttl(self._key)
+        pipe.hmget(self._keys.fence, *Charge._fields)
+        pipe.setrange(self._key, 0, "")
+        lease, left_ms, charge, written = pipe.execute(raise_on_error=False)
+
+        lease = _unless_spoilt(lease)
+        self._see(charge_of(_unless_spoilt(charge)))
+        holder = holder_of(lease)
+        if holder is None:
             return None
+        if isinstance(written, Exception) and not is_spoilt(written):
+            self._reserve()
+        expires_in = self._time
+        if isinstance(left_ms, int) and left_ms > 0:  # older access control lists forbid PTTL
+            expires_in = left_ms / 1000
+        return HeldByOther(holder, expires_in)
+
+    def _try_to_take(self, client: Connection) -> Fence | None:
         with self._client.pipeline() as pipe:
             pipe.watch(self._key, self._keys.fence)
-            value, charge = self._value_at(pipe), charge_at(pipe, self._keys.fence)
-            self._note(charge)
-            if holder_of(value) or (value is None and self._may_be_taken_again(charge)):
+            lease = self._value_at(pipe)
+            charge = charge_at(pipe, self._keys.fence)
+            self._see(charge)
+            if not self._vacancy.may_take(lease, time.monotonic()):
                 return None
-            taken = Charge(self._highest + 1, charge.commits, self._value)
+            taken = Charge(self._vacancy.highest_epoch + 1, charge.commits, self._value)
             pipe.multi()
             self._set(pipe)
             set_charge(pipe, self._keys.fence, taken)
             asked_at = time.monotonic()
             pipe.execute()
-        self._runs_out_at = asked_at + self._time
+        self._expires_at = asked_at + self._time
         self._epoch = taken.epoch
         self._thread = threading.Thread(target=self._keep, name="farm-lease", daemon=True)
         self._thread.start()
         return Fence(client, self._keys, taken, self._set)
 
-    def _is_held_by_another(self) -> bool:
-        """Return whether the farm is led, by one round trip; leave it alone in times of trouble.
+    def _see(self, charge: Charge) -> None:
+        self._vacancy = self._vacancy.after_look(
+            charge, time.monotonic(), lease_time=self._time, grace=self._grace
+        )
 
-        The write of nothing changes nothing, but a server that refuses writes, so that the holder
-        cannot renew its lease, refuses it too. By reading alone the lease would be valid, and free
-        the moment the trouble is over.
-        """
-        pipe = self._client.pipeline(transaction=False)
-        pipe.get(self._key).pttl(self._key)
-        pipe.hmget(self._keys.fence, *Charge._fields).setrange(self._key, 0, "")
-        value, left, values, written = pipe.execute(raise_on_error=False)
-        for answer in (value, values):
-            if isinstance(answer, Exception) and not is_spoilt(answer):
-                raise answer
-        self._note(charge_of(None if isinstance(values, Exception) else values))
-        self._other = None if isinstance(value, Exception) else holder_of(value)
-        if self._other is None:
-            return False
-        # a user of an older access control list may not ask that
-        self._expires_in = left / 1000 if isinstance(left, int) and left > 0 else self._time
-        if isinstance(written, Exception) and not is_spoilt(written):
-            self._leave_alone(self._grace)
-        return True
-
-    def _note(self, charge: Charge) -> None:
-        """Note who is, or was, in charge; a server that has lost what it had is in trouble."""
-        if self._not_before is None:
-            self._leave_alone(self._time)
-        if charge[:2] < self._read[:2]:  # all that it had, or its last commits
-            self._leave_alone(self._grace)
-        self._read, self._highest = charge, max(charge.epoch, self._highest)
-
-    def _leave_alone(self, seconds: float) -> None:
-        self._not_before = time.monotonic() + seconds
-
-    def _may_be_taken_again(self, charge: Charge) -> bool:
-        """Return whether the last holder of an absent lease may live and still take it again."""
-        lives = charge.epoch < self._highest or holder_of(charge.holder) is not None
-        return lives and time.monotonic() < (self._not_before or 0.0)
+    def _reserve(self) -> None:
+        """Leave an absent lease to its holder, which has trouble with the server."""
+        self._vacancy = self._vacancy.after_trouble(time.monotonic(), grace=self._grace)
 
     def check(self) -> None:
         """Raise DeposedError if another scheduler has taken the farm."""
@@ -242,7 +303,7 @@ class Lease:
 
         Asks the server only if it may have run out, as after a pause of this process.
         """
-        if not self.lost and time.monotonic() >= self._runs_out_at:
+        if not self.lost and time.monotonic() >= self._expires_at:
             try:
                 self._renew()
             except redis.WatchError as error:  # a broken connection, too: the next try will show
@@ -280,7 +341,7 @@ class Lease:
         with self._renewal:  # two would disturb each other
             asked_at = time.monotonic()
             self.lost = not self._refresh()
-            self._runs_out_at = asked_at + self._time
+            self._expires_at = asked_at + self._time
 
     def _refresh(self) -> bool:
         """Extend the lease, even if it has expired or was deleted, unless another has taken it."""

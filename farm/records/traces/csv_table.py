@@ -69,55 +69,96 @@ _KINDS: dict[str, Kind] = {
 }
 
 
+class Layout(NamedTuple):
+    """Which columns of a table are used, and where they stand in it."""
+
+    #: columns of the jobs, by name
+    jobs: dict[str, int]
+    #: columns of a run that say what happened to its jobs
+    recorded: dict[str, int]
+
+    @classmethod
+    def of(cls, names: list[str], where: str) -> Layout:
+        """Return the layout of a table with these columns; raises TraceError for a wrong name."""
+        recorded: dict[str, int] = {}
+        if "started_at_s" in names:  # without a start, nothing else happened
+            recorded = {name: names.index(name) for name in RECORDED if name in names}
+        return cls(_used(names, where), recorded)
+
+    @property
+    def kinds(self) -> dict[int, Kind]:
+        """How the cells of each column are kept, by its place."""
+        places = {**self.jobs, **self.recorded}
+        return {place: _KINDS.get(name, "coded") for name, place in places.items()}
+
+
 def read(path: Path, text: str) -> Records:
-    """Return the jobs of a table; TraceError names the line (from 1) and column that is wrong."""
+    """Return the jobs of a table; TraceError names the line (from 1) and column that is wrong.
+
+    A table is read column by column, which is many times as fast as row by row. That reader only
+    takes regular tables, and it cannot say which row is wrong. So whenever it fails, the table is
+    read again by rows: either that succeeds, or its error names the row.
+    """
     if not text.strip():
         raise TraceError(f"{path}: is empty; allowed: a line that names the columns, then the jobs")
     try:
         return _records(by_column(text), path)
     except (TraceError, ValueError, KeyError, RecursionError, msgspec.MsgspecError, csv.Error):
-        return _records(by_row(text, path), path)  # which names what is wrong
+        return _records(by_row(text, path), path)
 
 
 def _records(blocks: Iterable[list[list[str]]], path: Path) -> Records:
-    """Return the jobs of these columns; raises for whatever is wrong in them."""
-    used: dict[str, int] = {}
-    happens: dict[str, int] = {}
+    """Return the jobs of a table that is read in blocks of rows; raises for whatever is wrong."""
+    header = f"{path}:1"
+    table = gathered(blocks, lambda names: Layout.of(names, header).kinds)
+    layout = Layout.of(table.names, header)
 
-    def kinds_of(names: list[str]) -> dict[int, Kind]:
-        used.update(_used(names, f"{path}:1"))
-        if RECORDED[0] in names:
-            happens.update({name: names.index(name) for name in RECORDED if name in names})
-        places = {**used, **happens}
-        return {place: _KINDS.get(name, "coded") for name, place in places.items()}
+    rows = _rows_that_ran(table, layout)
+    columns = {name: table.numbers[layout.jobs[name]] for name in REQUIRED}
+    arrived, service = (_checked(name, column[rows]) for name, column in columns.items())
+    never_ran = len(columns["service_time_s"]) - len(service)
 
-    found = gathered(blocks, kinds_of)
-    service = found.numbers[used[REQUIRED[1]]]
-    rows: Rows = slice(None)
-    never_ran = 0
-    if "outcome" in used and (never_ran := int(np.isnan(service).sum())):
-        rows = np.flatnonzero(~np.isnan(service))
-    times = {name: found.numbers[used.pop(name)][rows] for name in REQUIRED}
-    arrived, service = (_held(name, column) for name, column in times.items())
-    ids = found.texts[used.pop("job_id")] if "job_id" in used else []
+    ids = table.texts[layout.jobs["job_id"]] if "job_id" in layout.jobs else []
     if never_ran and ids:
         ids = np.array(ids, object)[rows].tolist()
-    columns = {}
-    for name, place in used.items():
-        column = found.coded[place]
-        if never_ran:
-            column = column.taken(rows).as_they_appear()
-        values = _values(name, column.values)
-        if any(one is not UNSET for one in values):
-            columns[COLUMNS.get(name, "fails")] = Coded(column.codes, values)
+    details = _details(table, layout, rows)
+    happened = None
+    if layout.recorded:
+        happened = _happened(arrived, table, layout.recorded, rows)
     return Records(
         arrived,
         service,
         _unique(_given(ids), path),
-        columns,
+        details,
         left_out={"of jobs that never ran": never_ran},
-        happened=_happened(arrived, found, happens, rows) if happens else None,
+        happened=happened,
     )
+
+
+def _rows_that_ran(table: Gathered, layout: Layout) -> Rows:
+    """Return the rows that make jobs: in a run's table, one without a service time never ran."""
+    if "outcome" not in layout.jobs:
+        return slice(None)
+    has_run = ~np.isnan(table.numbers[layout.jobs["service_time_s"]])
+    if has_run.all():
+        return slice(None)
+    return np.flatnonzero(has_run)
+
+
+def _details(table: Gathered, layout: Layout, rows: Rows) -> dict[str, Coded]:
+    """Return the optional fields of the jobs, without the columns that are empty."""
+    details = {}
+    for name, place in layout.jobs.items():
+        if name in (*REQUIRED, "job_id"):
+            continue
+        column = table.coded[place]
+        if not isinstance(rows, slice):  # values of rows that are left out must not be checked
+            column = column.taken(rows).as_they_appear()
+        values = _values(name, column.values)
+        if any(value is not UNSET for value in values):
+            field = COLUMNS.get(name, "fails")  # an outcome tells which jobs fail
+            details[field] = Coded(column.codes, values)
+    return details
 
 
 def by_column(text: str) -> Iterator[list[list[str]]]:
@@ -125,7 +166,7 @@ def by_column(text: str) -> Iterator[list[list[str]]]:
     return blocks(text, ",")
 
 
-def _held(name: str, numbers: Times) -> Times:
+def _checked(name: str, numbers: Times) -> Times:
     """Return a column that must have a number in each row; raises for what is wrong."""
     holds = JOB_FIELDS[COLUMNS[name]].limit.holds
     if not (holds(numbers.min()) and holds(numbers.max())):  # so is what lies between
@@ -156,34 +197,37 @@ def _given(cells: Sequence[str]) -> list[str]:
 
 
 def by_row(text: str, path: Path) -> list[list[list[str]]]:
-    """Return the same of any table, in one block: the first row that is wrong is named."""
-    rows = csv.reader(io.StringIO(text, newline=""), strict=True)
-    kept, ran = [], False
+    """Return the columns of any table, in one block; the first row that is wrong is named."""
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    rows: list[list[str]] = []
+    has_jobs = False
     try:
-        names = [name.strip() for name in next(rows, [])]
-        used = _used(names, f"{path}:1")
-        # what is a number in each row, also if its job never ran
-        times = [REQUIRED[0], *(one for one in RECORDED[:2] if {one, RECORDED[0]} <= {*names})]
-        for row in rows:
-            where = f"{path}:{rows.line_num}"
+        names = [name.strip() for name in next(reader, [])]
+        layout = Layout.of(names, f"{path}:1")
+        # numbers in every row, even in that of a job that never ran
+        instants = ["submitted_at_s", *(name for name in RECORDED[:2] if name in layout.recorded)]
+        for row in reader:
             if not row:
                 continue
+            where = f"{path}:{reader.line_num}"
             if len(row) != len(names):
                 raise TraceError(
                     f"{where}: found {len(row)} values; the header has {len(names)} columns"
                 )
-            kept.append(row)
-            given = {name: as_given(text) for name, place in used.items() if (text := row[place])}
-            if "outcome" not in used or REQUIRED[1] in given:
-                _check(given, where)
-                ran = True
-            for name in times:
+            rows.append(row)
+            cells = {
+                name: as_given(row[place]) for name, place in layout.jobs.items() if row[place]
+            }
+            if "outcome" not in layout.jobs or "service_time_s" in cells:
+                _check(cells, where)
+                has_jobs = True
+            for name in instants:
                 _check_number(name, row[names.index(name)], where)
     except csv.Error as error:
-        raise TraceError(f"{path}:{rows.line_num}: not a table: {error}") from None
-    if not ran:
+        raise TraceError(f"{path}:{reader.line_num}: not a table: {error}") from None
+    if not has_jobs:
         raise TraceError(f"{path}: found no jobs; allowed: at least one line below the header")
-    return [[list(column) for column in zip(names, *kept, strict=True)]]
+    return [[list(column) for column in zip(names, *rows, strict=True)]]
 
 
 def _check(given: dict[str, str], where: str) -> None:

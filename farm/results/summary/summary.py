@@ -145,27 +145,39 @@ class Measured:
         warnings: Iterable[str] = (),
         remarks: Iterable[str] = (),
     ) -> None:
-        self._wall_time, self._warnings, self._remarks = wall_time, warnings, remarks
         self._info = info
-        last_at = max(records.last_at, info.until)
-        charged = records.having(fair_share=info.fair_share)
-        self._all = msgspec.structs.replace(charged, last_at=last_at)
-        runs = Runs.one(self._all, info.seed)
-        self._counted = Counted(runs, info)
+        self._wall_time = wall_time
+        self._warnings = warnings
+        self._remarks = remarks
+        self._records = msgspec.structs.replace(
+            records.having(fair_share=info.fair_share),
+            # builders that never left were there to the run's end, even if nothing happened then
+            last_at=max(records.last_at, info.until),
+        )
+        runs = Runs.one(self._records, info.seed)
+        self._counted: Counted
         if isinstance(records, Tallied):
             self._counted = CountedInPieces(runs, info, records.tally)
+        else:
+            self._counted = Counted(runs, info)
 
     @cached_property
     def figures(self) -> Figures:
         """The figures by which runs are compared."""
-        return self._counted.figures()[0]
+        [figures] = self._counted.figures()
+        return figures
 
     @property
     def summary(self) -> Summary:
-        """The summary: the figures, and the rest."""
-        info, counted = self._info, self._counted
-        rest = quiescence(self._all, info)
+        """The figures, and the rest of ``summary.json``."""
+        info = self._info
+        counted = self._counted
         parts = counted.parts()
+        at_the_end = quiescence(self._records, info)
+        left_over_builders = () if at_the_end is None else at_the_end.warnings
+        run_phase = None
+        if info.window != Window():
+            run_phase = (info.window.start, info.window.end)
         return Summary(
             **msgspec.structs.asdict(self.figures),
             name=info.name,
@@ -177,11 +189,11 @@ class Measured:
             pools=parts.by_pool(),
             platforms=parts.by_platform(),
             invocations=parts.by_invocation(),
-            events=self._all.events,
+            events=self._records.events,
             wall_time=self._wall_time,
-            quiescence=rest,
-            run_phase=None if info.window == Window() else (info.window.start, info.window.end),
-            warnings=(*self._warnings, *(() if rest is None else rest.warnings)),
+            quiescence=at_the_end,
+            run_phase=run_phase,
+            warnings=(*self._warnings, *left_over_builders),
             remarks=tuple(self._remarks),
         )
 
@@ -192,29 +204,49 @@ def summarise(records: RunRecords, info: RunInfo, wall_time: float) -> Summary:
 
 
 def _recorded_waits(*tables: Jobs) -> Spread | msgspec.UnsetType:
-    found = [known(of) for one in tables if (of := one.recorded_waiting_time) is not None]
-    return spread_of(np.concatenate(found)) if found else msgspec.UNSET
+    """Return the waits that the traces recorded of these jobs; UNSET: none was recorded."""
+    columns = [jobs.recorded_waiting_time for jobs in tables]
+    waits = [known(column) for column in columns if column is not None]
+    if not waits:
+        return msgspec.UNSET
+    return spread_of(np.concatenate(waits))
 
 
 def quiescence(records: RunRecords, info: RunInfo) -> Quiescence | None:
     """Return the farm's state when its last phase ended; None without phases."""
-    if (ends_at := info.ends_at) is None:
+    ends_at = info.ends_at
+    if ends_at is None:
         return None
-    jobs, builders, held = records.jobs, records.builders, records.attempts
-    open_jobs = (jobs.arrived_at <= ends_at) & (ends_at < jobs.finished_at)
-    stay = ~(builders.gone_at <= ends_at)
-    busy = (held.dispatched_at <= ends_at) & (ends_at < held.ended_at)
-    last_at = float(jobs.finished_at.max(initial=ends_at))
-    lost_at = records.lost.submitted_at
-    last_arrival = max(column.max(initial=-np.inf) for column in (jobs.arrived_at, lost_at))
-    # not if the run was ended before
-    ramped_down = last_arrival <= info.window.end < ends_at <= info.until
-    there = np.fmin(builders.requested_at, builders.joined_at) <= ends_at
-    pools = Counter(builders.taken(stay & there).pool.each())
+    jobs = records.jobs
+    builders = records.builders
+    attempts = records.attempts
+
+    is_open = (jobs.arrived_at <= ends_at) & (ends_at < jobs.finished_at)
+    is_lost = records.lost.submitted_at <= ends_at
+    has_left = builders.gone_at <= ends_at  # false for NaN: it never left
+    has_joined = builders.joined_at <= ends_at
+    holds_slot = (attempts.dispatched_at <= ends_at) & (ends_at < attempts.ended_at)
+    busy_builders = set(attempts.builder.numbers[holds_slot].tolist())
+    last_finish = float(jobs.finished_at.max(initial=ends_at))
+
+    left_over: dict[str, int] = {}
+    if _ramped_down(records, info, ends_at):
+        was_requested = np.fmin(builders.requested_at, builders.joined_at) <= ends_at
+        pools = Counter(builders.taken(was_requested & ~has_left).pool.each())
+        left_over = dict(sorted((pools - Counter(info.keeps)).items()))
     return Quiescence(
-        open_jobs=int(open_jobs.sum()) + int((lost_at <= ends_at).sum()),
-        builders=int((stay & (builders.joined_at <= ends_at)).sum()),
-        busy_builders=len({*held.builder.numbers[busy].tolist()}),
-        beyond_time=max(0.0, last_at - ends_at),
-        left_over=dict(sorted((pools - Counter(info.keeps)).items())) if ramped_down else {},
+        open_jobs=int(is_open.sum()) + int(is_lost.sum()),
+        builders=int((has_joined & ~has_left).sum()),
+        busy_builders=len(busy_builders),
+        beyond_time=max(0.0, last_finish - ends_at),
+        left_over=left_over,
     )
+
+
+def _ramped_down(records: RunRecords, info: RunInfo, ends_at: float) -> bool:
+    """Return whether the run had its whole ramp-down, and no job arrived in it."""
+    last_arrival = max(
+        records.jobs.arrived_at.max(initial=-np.inf),
+        records.lost.submitted_at.max(initial=-np.inf),
+    )
+    return bool(last_arrival <= info.window.end < ends_at <= info.until)

@@ -193,7 +193,7 @@ class TestRealServer:
         holder._stop.set()  # the pause
         holder._thread.join(30.0)
         client.delete(keys.lease)
-        holder._runs_out_at = time.monotonic()
+        holder._expires_at = time.monotonic()
         if is_taken:
             assert successor.try_to_take(client) is not None
         assert holder.is_held() is not is_taken
@@ -212,7 +212,7 @@ class TestRealServer:
         with monkeypatch.context() as trouble:
             trouble.setattr(WatchedKeys, "carry_out", broken)
             trouble.setattr(WatchedKeys, "read", broken)
-            holder._runs_out_at = time.monotonic()
+            holder._expires_at = time.monotonic()
             with pytest.raises(redis.ConnectionError):
                 holder.is_held()
         assert holder.is_held()
