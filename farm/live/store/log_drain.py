@@ -151,6 +151,8 @@ class LogDrain:
         self._position = position_in(self._folder)
         file = (self._folder / EVENTS).open("ab")
         file.truncate(min(self._position.size, file.tell()))
+        # truncating leaves the file object where it was, beyond the new end
+        file.seek(0, os.SEEK_END)
         return file
 
     def _move(self) -> None:
@@ -164,17 +166,19 @@ class LogDrain:
                 if number > commits:
                     file.write(fields.get(b"l", b""))
                     commits = number
-            self._sync(file, entry, Position(commits, file.tell()))
+            self._sync(file, entry, commits)
             file = self._file = self._file or self._open()
 
-    def _sync(self, file: BinaryIO, entry: str, position: Position) -> None:
+    def _sync(self, file: BinaryIO, entry: str, commits: int) -> None:
         file.flush()
         os.fsync(file.fileno())
+        # the size that the file has, not the one that follows from what was written
+        position = Position(commits, os.fstat(file.fileno()).st_size)
         self._keep(position)
         if position.size > MAX_BYTES:
             # killed in between, the next one finds no log, and the position's commits still hold
             (self._folder / EVENTS).replace(self._folder / OLDER)
-            self._keep(Position(position.commits))
+            self._keep(Position(commits))
             self._close()
         # what came up to here is on disk
         self._client.xtrim(self._key, minid=after(entry), approximate=False)

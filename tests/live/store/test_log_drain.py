@@ -12,7 +12,14 @@ import pytest
 
 from farm.live.redis.connection import connect
 from farm.live.redis.server import choose_server
-from farm.live.store.log_drain import EVENTS, LOCK, POSITION, LogDrain
+from farm.live.store.log_drain import (
+    EVENTS,
+    LOCK,
+    POSITION,
+    LogDrain,
+    Position,
+    position_in,
+)
 from farm.processes.locks import locked
 from tests.fixtures.processes import await_gone, until
 
@@ -103,3 +110,26 @@ def test_lines_wait_as_long_as_moving_them_costs(server, client, keys, tmp_path:
             client.xadd(keys.log, {"l": b"a line\n", "n": number})
             drain.wake()
             until(lambda: not client.xlen(keys.log), "the log")
+
+
+def test_two_failures_around_one_commit_leave_each_line_once_and_whole(
+    server, client, keys, tmp_path: Path, monkeypatch
+):
+    """Lines that are cut off still counted in the size of the log: the next cut came too late."""
+    keep, failures = LogDrain._keep, iter([None, OSError, None, OSError, None])
+
+    def fail_at_times(drain: LogDrain, position: Position) -> None:
+        if (error := next(failures)) is not None:
+            raise error("a disk that fails")
+        keep(drain, position)
+
+    monkeypatch.setattr(LogDrain, "_keep", fail_at_times)
+    drain = LogDrain(server.url, keys, tmp_path)
+    for number in range(1, 4):
+        client.xadd(keys.log, {"l": f"line {number}\n", "n": number})
+        while not drain._try_to_move():
+            pass
+    drain._close()
+    assert (tmp_path / EVENTS).read_text() == "line 1\nline 2\nline 3\n"
+    assert position_in(tmp_path) == Position(3, (tmp_path / EVENTS).stat().st_size)
+    assert next(failures, None) is None
