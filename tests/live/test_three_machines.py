@@ -183,10 +183,11 @@ def farm(tmp_path: Path, tool: Callable[[str], str]) -> Iterator[ThreeMachines]:
     """A running farm."""
     server = choose_server(None)
     assert isinstance(server, EmbeddedServer)
-    needs_tls(server.binary)
+    openssl = tool("openssl")
+    needs_tls(server.binary, openssl)
     with machines(tmp_path, "head", "rack1", "rack2") as found:
         made = ThreeMachines(*found)
-        certificates(tmp_path, tool("openssl"), f"IP:{made.head.address}")
+        certificates(tmp_path, openssl, f"IP:{made.head.address}")
         made.start(server.binary)
         yield made
 

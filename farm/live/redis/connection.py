@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 from contextlib import closing
 from typing import Any, TypeAlias
 
@@ -74,6 +75,7 @@ def check_server(client: Connection, url: str) -> None:
     """
     shown = redacted(url)
     try:
+        _try_tls(client)
         info = client.info("server")
     except redis.exceptions.AuthenticationError as error:
         raise RefusedError(
@@ -83,6 +85,11 @@ def check_server(client: Connection, url: str) -> None:
     except redis.exceptions.NoPermissionError as error:
         raise RefusedError(f"Redis at {shown}: this user may not do that ({error})") from None
     except (redis.ConnectionError, redis.TimeoutError) as error:
+        if _uses_tls(client) and _answers_without_tls(client):
+            raise RefusedError(
+                f"Redis at {shown} answers without TLS only: "
+                "name it by redis:// instead of rediss://, or give it TLS"
+            ) from None
         raise ServerError(
             f"Redis at {shown} cannot be reached, or it is still starting: {_first_line(error)}"
         ) from None
@@ -92,6 +99,38 @@ def check_server(client: Connection, url: str) -> None:
     if tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) < OLDEST_SERVER:
         needed = ".".join(map(str, OLDEST_SERVER))
         raise RefusedError(f"Redis at {shown} is version {version}: {needed} or newer is needed")
+
+
+def _uses_tls(client: Connection) -> bool:
+    return issubclass(client.connection_pool.connection_class, redis.SSLConnection)
+
+
+def _try_tls(client: Connection) -> None:
+    """Connect once and disconnect, where the URL asks for TLS; raises what redis-py raises.
+
+    A server without TLS waits for the rest of what it reads as a command, so a connection that
+    may take as long as a blocking read would take all of that.
+    """
+    if not _uses_tls(client):
+        return
+    settings = client.connection_pool.connection_kwargs | {"socket_timeout": CONNECT_TIMEOUT}
+    connection = client.connection_pool.connection_class(**settings)
+    try:
+        connection.connect()
+    finally:
+        connection.disconnect()
+
+
+def _answers_without_tls(client: Connection) -> bool:
+    """Return whether a server answers as Redis in plain text; it is told no user or password."""
+    settings = client.connection_pool.connection_kwargs
+    place = (settings.get("host", "localhost"), settings.get("port", 6379))
+    try:
+        with socket.create_connection(place, CONNECT_TIMEOUT) as plain:
+            plain.sendall(b"PING\r\n")
+            return plain.recv(1) in (b"+", b"-")
+    except OSError:
+        return False
 
 
 def _first_line(error: Exception) -> str:

@@ -107,6 +107,16 @@ class TestRealServer:
             with GivenServer(f"redis://:secret-1@{place}"):
                 pass
 
+    def test_a_server_without_tls_is_not_waited_for(self, server, monkeypatch):
+        """One sentence names the cause; no password is sent in plain text to find it."""
+        monkeypatch.setattr("farm.live.redis.connection.CONNECT_TIMEOUT", 0.2)
+        monkeypatch.setattr("farm.live.redis.connection.SOCKET_TIMEOUT", 1000.0)
+        place = server.url.rpartition("@")[2]
+        assert fails(f"rediss://:secret@{place}") == (
+            f"Redis at rediss://:***@{place} answers without TLS only: "
+            "name it by redis:// instead of rediss://, or give it TLS"
+        )
+
     def test_a_builder_host_that_is_refused_reports_it_once_and_ends(self):
         """Celery would retry forever, and its container would look healthy."""
         with choose_server(None) as server, connect(server.url, "test") as client:

@@ -31,11 +31,11 @@ def folder(tmp_path_factory, tool: Callable[[str], str]) -> Path:
 
 
 @pytest.fixture(scope="module")
-def place(folder: Path) -> Iterator[str]:
+def place(folder: Path, tool: Callable[[str], str]) -> Iterator[str]:
     """The URL of a server that speaks only TLS: ``rediss://:PASSWORD@HOST:PORT/0``."""
     server = choose_server(None)
     assert isinstance(server, EmbeddedServer)
-    needs_tls(server.binary)
+    needs_tls(server.binary, tool("openssl"))
     port = own_port()
     options = f"--tls-port {port} --bind 127.0.0.1 --save '' --requirepass secret"
     url = f"rediss://:secret@localhost:{port}/0"
@@ -71,3 +71,16 @@ def test_a_server_of_another_authority_is_refused(place: str):
         pytest.raises(kombu.exceptions.OperationalError, match="CERTIFICATE_VERIFY_FAILED"),
     ):
         connection.ensure_connection(max_retries=1, interval_start=0)
+
+
+@pytest.mark.parametrize(
+    ("in_ci", "outcome"), [("", pytest.skip.Exception), ("1", pytest.fail.Exception)]
+)
+def test_a_server_must_answer_by_tls(in_ci, outcome, tmp_path: Path, tool, monkeypatch):
+    """That it knows the options shows nothing; at a desk its tests are skipped, in CI they fail."""
+    monkeypatch.setenv("FARM_CI", in_ci)
+    knows_options = tmp_path / "redis-server"
+    knows_options.write_text("#!/bin/sh\necho '1:M 1 Jan 1970 # Failed finding TLS support.'\n")
+    knows_options.chmod(0o755)
+    with pytest.raises(outcome, match=rf"{knows_options} said: Failed finding TLS support\."):
+        needs_tls(knows_options, tool("openssl"))
