@@ -16,7 +16,7 @@ HERE := not timed and not docker and not browser
 PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 4 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help run kernel test test-slow test-timed test-docker test-browser search test-all lint format types contracts audit coverage docs-test dist site figures pages benchmarks clean image
+.PHONY: help run kernel test check-record record test-slow test-timed test-docker test-browser search test-all lint format types contracts audit coverage docs-test dist site figures pages benchmarks clean image
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -40,6 +40,12 @@ test-slow: $(VENV)/.installed-dev kernel ## the tests that take minutes
 
 test-timed: $(VENV)/.installed-dev ## the tests that compare times of a live farm, with nothing beside them
 	@$(BIN)/pytest -q -m timed tests/live tests/parity $(PYTEST_ARGS)
+
+check-record: $(VENV)/.installed-dev ## what commands cost, beside the last line of benchmarks/record.jsonl: fails if one became dearer
+	@$(BIN)/python benchmarks/record.py --check
+
+record: $(VENV)/.installed-dev ## the same, and a line more in that record (CHANGE='what the change does')
+	@$(BIN)/python benchmarks/record.py "$(CHANGE)"
 
 test-docker: $(VENV)/.installed-dev ## the deployed farm, on a Docker Engine
 	@$(BIN)/pytest -q -m docker tests/docker $(PYTEST_ARGS)

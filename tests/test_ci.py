@@ -77,9 +77,9 @@ def test_times_are_compared_alone_and_last(clone: Path) -> None:
     assert ran.count("test-docker") == 1
     assert set(ran) == {
         ".venv/.installed-dev", "lint", "types", "contracts", "audit", "kernel", "test-all",
-        "test-docker", "test-timed",
+        "test-docker", "check-record", "test-timed",
     }  # fmt: skip
-    assert ran[-1] == "test-timed"
+    assert ran[-2:] == ["check-record", "test-timed"]
     assert ran.index("kernel") < ran.index("test-all")
     assert said.endswith("target test-timed\n"), "pytest's closing line ends the log"
     assert said.index("target test-docker") < said.index("=== durations")
@@ -95,7 +95,9 @@ def test_the_deployed_farm_is_tested_beside_the_other_parts(clone: Path) -> None
     assert [ran[0], *ran[3:]] == [".venv/.installed-dev", "test-slow", "test-docker"]
 
 
-@pytest.mark.parametrize("part", ["kernel", "lint", "test-all", "test-docker", "test-timed"])
+@pytest.mark.parametrize(
+    "part", ["kernel", "lint", "test-all", "test-docker", "check-record", "test-timed"]
+)
 def test_any_failure_ends_it(clone: Path, part: str) -> None:
     """Also one beside the steps, whose output is shown: nothing later is run."""
     code, said, ran = run(clone, FAILS=part)
