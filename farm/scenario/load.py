@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from farm.core.errors import ScenarioError
+from farm.core.errors import ScenarioError, nearest
 from farm.scenario.calibration import with_calibrations_read
 from farm.scenario.checks import check_workload
 from farm.scenario.examples import find_scenario
@@ -17,7 +17,7 @@ from farm.scenario.file.document import parse_document, read_document
 from farm.scenario.file.line_marks import MarkedDict, mark_of, marked, merge
 from farm.scenario.file.overrides import apply_change, apply_override
 from farm.scenario.file.problems import describe
-from farm.scenario.model import Scenario
+from farm.scenario.model import Scenario, StandingFarm
 from farm.scenario.quantities import RUN_NAME
 
 
@@ -27,6 +27,7 @@ def load_scenario(
     *,
     changes: Mapping[str, object] | None = None,
     kind: type[Scenario] = Scenario,
+    on_step: Callable[[str], None] = lambda _: None,
 ) -> Scenario:
     """Return the scenario in a YAML file, with overrides applied, named after the file by default.
 
@@ -40,6 +41,7 @@ def load_scenario(
         sets: overrides as for ``--set``: ``key.path=value``.
         changes: further overrides, as values by ``key.path``.
         kind: what it is to be without a workload.
+        on_step: told of each override that is a step from the present value: ``key: old → new``.
     """
     name = "scenario"
     if isinstance(source, Scenario):
@@ -52,7 +54,9 @@ def load_scenario(
         if re.match(RUN_NAME, path.stem):
             document.setdefault("name", path.stem)
     for text in sets:
-        apply_override(document, text)
+        change = apply_override(document, text)
+        if change is not None:
+            on_step(change)
     for key, value in (changes or {}).items():
         apply_change(document, key, value)
     return parse_scenario(document, source=name, kind=kind)
@@ -90,6 +94,7 @@ def parse_scenario(
 def _extended(path: Path, below: tuple[Path, ...]) -> MarkedDict:
     """Return the document merged over the ones that it extends."""
     document = read_document(path)
+    _refuse_other_files(document, path)
     _resolve_paths(document, path.parent)
     base_name = document.pop("extends", None)
     if base_name is None:
@@ -105,6 +110,17 @@ def _extended(path: Path, below: tuple[Path, ...]) -> MarkedDict:
     if not base.is_file():
         raise ScenarioError(f"{mark}: extends: no such file: {base}")
     return merge(_extended(base, chain), document)
+
+
+def _refuse_other_files(document: MarkedDict, path: Path) -> None:
+    """Raise ScenarioError for a file that has no key of a scenario, nor anything like one.
+
+    Naming every key as unknown would print what is in a file that was named by mistake.
+    """
+    keys = [*StandingFarm.model_fields, "extends"]
+    if document and not any(nearest(str(key), keys) for key in document):
+        allowed = ", ".join(StandingFarm.model_fields)
+        raise ScenarioError(f"{path}: is no scenario: it has none of the keys {allowed}")
 
 
 def _resolve_paths(document: MarkedDict, base_dir: Path) -> None:

@@ -23,8 +23,14 @@ if TYPE_CHECKING:  # rich takes 20 ms to import, and JSON needs none of it
 
     from farm.terminal.console import FarmConsole
 
-#: real seconds between lines of progress without a terminal
+#: real seconds to the first line of progress without a terminal; each pause is longer than the last
 LINE_EVERY = 2.5
+#: by this factor, so that work of an hour does not fill a log
+LINE_PAUSE_GROWTH = 1.5
+#: up to this many seconds
+MAX_LINE_PAUSE = 60.0
+#: share of the work from which the remaining time is told: the first steps may be unlike the others
+MIN_SHARE_FOR_REST = 0.1
 
 
 def print_json(*values: object, pretty: bool = False) -> None:
@@ -145,13 +151,18 @@ class _ProgressLines:
         self._first = self._completed if self._first is None else self._first
 
     def _write(self) -> None:
-        while not self._over.wait(LINE_EVERY):
+        pause = LINE_EVERY
+        while not self._over.wait(pause):
             sys.stderr.write(f"{self._line(time.monotonic() - self._began)}\n")
+            pause = min(pause * LINE_PAUSE_GROWTH, max(MAX_LINE_PAUSE, LINE_EVERY))
 
     def _line(self, spent: float) -> str:
-        made = self._completed - (self._first or 0)
-        each = self._made_after / made if made else 0.0
-        left = each * (self._total - self._completed) - (spent - self._made_after)
+        first = self._first or 0
+        made = self._completed - first
+        left = 0.0
+        if made and made >= MIN_SHARE_FOR_REST * (self._total - first):
+            time_of_each = self._made_after / made
+            left = time_of_each * (self._total - self._completed) - (spent - self._made_after)
         counted = f"{self._completed} of {self._total} {self._what}" if self._total else self._what
         text = self._description or counted
         if left > 0:

@@ -18,12 +18,15 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from farm.terminal.output import MIN_SHARE_FOR_REST
+
 
 class _RestColumn(TimeRemainingColumn):
     """The remaining time, if it is known."""
 
     def render(self, task: Task) -> Text:
-        return Text("") if task.time_remaining is None else super().render(task)
+        is_early = task.percentage < 100 * MIN_SHARE_FOR_REST
+        return Text("") if is_early or task.time_remaining is None else super().render(task)
 
 
 @contextmanager
@@ -34,7 +37,7 @@ def shown(what: str, *, counted: bool) -> Iterator[Callable[..., None]]:
     """
     description = TextColumn("{task.description}")
     columns = (
-        (description, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        (description, BarColumn(), MofNCompleteColumn(), _RestColumn())
         if counted
         else (SpinnerColumn(), description, _RestColumn(compact=True))
     )

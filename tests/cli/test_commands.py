@@ -273,6 +273,9 @@ def test_progress_is_shown_also_without_a_terminal(
         "2 of 5 runs, about 11s left",
         "2 of 5 runs, 30s so far",
     ]
+    lines.take(completed=1, total=100)
+    assert "left" not in lines._line(10), "a hundredth of the work says nothing of the rest"
+    lines._total = 5
     for completed in (1, 2):  # of what comes next
         lines.take(completed=completed)
     lines._made_after = 10.0

@@ -183,6 +183,18 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         load_scenario(tmp_path / "b.yaml")
 
 
+def test_a_file_that_is_no_scenario_is_not_shown(write: Write) -> None:
+    """A file that was named by mistake may hold secrets; a misspelt scenario is still explained."""
+    secrets = write("root:*:20228:\ndaemon:secret:20228:\n")
+    with pytest.raises(ScenarioError) as refused:
+        load_scenario(secrets)
+    assert "is no scenario: it has none of the keys version, name" in str(refused.value)
+    assert "secret" not in str(refused.value)
+
+    with pytest.raises(ScenarioError, match="pool: unknown key; did you mean pools"):
+        load_scenario(write("pool: []\nroot: 1\n"))
+
+
 def test_aliases_cannot_grow_without_bound(write: Write) -> None:
     """A small file of aliases of aliases is refused instead of filling the memory."""
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]

@@ -188,3 +188,14 @@ def test_values_are_nested_as_deeply_as_is_allowed():
     assert parse_document("a: " + "[" * lists + "]" * lists, "x")["a"]
     with pytest.raises(ScenarioError, match="x: values are nested too deeply"):
         parse_document("a: " + "[" * (lists + 1) + "]" * (lists + 1), "x")
+
+
+def test_a_step_is_told_with_the_values_before_and_after() -> None:
+    """``builders=-1`` means one fewer: without a word it reads like a number of builders."""
+    steps: list[str] = []
+    load_scenario(
+        "quickstart",
+        ["pools.linux.builders=-1", "pools.windows.builders=+2", "seed=7"],
+        on_step=steps.append,
+    )
+    assert steps == ["pools.linux.builders: 12 → 11", "pools.windows.builders: 4 → 6"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -24,7 +25,7 @@ from farm.scenario.model import NOT_DISTINGUISHABLE
 from farm.sim.capacity_planning import PlanOptions, Point, SizePlan, Tried, pools_to_size
 from farm.terminal.error_messages import on_interrupt
 from farm.terminal.options import AsJson, Overrides, Plot, Quiet, ScenarioFile
-from farm.terminal.output import note, print_json, progress
+from farm.terminal.output import note, print_json, progress, remark
 from farm.terminal.tables import Listing, folding, numbers
 from farm.units import format_roughly, many
 
@@ -74,7 +75,7 @@ def plan(
     if not 0.5 <= confidence < 1:
         raise InputError(f"--confidence: found {confidence:g}; allowed: from 0.5, below 1")
     check_output(plot, KINDS, "--plot")
-    wanted = load_scenario(scenario, sets or ())
+    wanted = load_scenario(scenario, sets or (), on_step=partial(remark, quiet=quiet or as_json))
     check_pools(terms, wanted.pools)
     wanted = _priced(wanted, price or ())
     axes = [parse_axis(text) for text in vary or ()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import Annotated
@@ -75,7 +76,7 @@ def run(
         farm run mine.yaml --policy sjf --duration 2h  another policy, and two hours of load
     """
     overrides = [*(sets or ()), *learning(learn_from), *speed_set(speed)]
-    wanted = load_scenario(scenario, overrides)
+    wanted = load_scenario(scenario, overrides, on_step=partial(remark, quiet=quiet or as_json))
     warn(*too_fast_to_plan(wanted))
     with (
         kept_in(out, wanted, save=not no_save) as kept,

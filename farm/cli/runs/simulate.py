@@ -70,7 +70,11 @@ def simulate(
         farm simulate mine.yaml --policy sjf --seed 2                 another policy and seed
         farm simulate mine.yaml --set pools.linux.builders=+3 -o run  three more builders; kept
     """
-    wanted = load_scenario(scenario, [*(sets or ()), *learning(learn_from)])
+    wanted = load_scenario(
+        scenario,
+        [*(sets or ()), *learning(learn_from)],
+        on_step=partial(remark, quiet=quiet or as_json),
+    )
     if log and engine == "fast":
         raise InputError("--log: found with --engine fast; allowed: auto, reference")
     silent = quiet or as_json or log

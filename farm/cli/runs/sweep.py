@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -68,7 +69,7 @@ def sweep(
         farm sweep mine.yaml --vary scheduling.policy=fifo,sjf -o sweep  kept, for farm report sweep
     """
     shown = metrics_named(metric or SHOWN, "--metric")
-    base = load_scenario(scenario, sets or ())
+    base = load_scenario(scenario, sets or (), on_step=partial(remark, quiet=quiet or as_json))
     grid = Grid(base, [parse_axis(text) for text in vary or ()])
     chosen = dict(_baseline(text) for text in baseline or ())
     done = 0

@@ -20,14 +20,20 @@ _SHORT = {"pool": ["pools"], "policy": ["scheduling", "policy"]}
 _STEP = re.compile(r"[+-][0-9][0-9a-z. ]*\Z")
 
 
-def apply_override(document: MarkedDict, text: str) -> None:
-    """Apply ``key.path=value`` to the document; raises ScenarioError if that is not possible."""
+def apply_override(document: MarkedDict, text: str) -> str | None:
+    """Apply ``key.path=value`` to the document; raises ScenarioError if that is not possible.
+
+    Returns what a step such as ``+3`` or ``-1`` has changed, since its result is not in the text
+    (``pools.linux.builders: 12 → 11``); None for other values.
+    """
     path, equals, value_text = text.partition("=")
     if not equals or not path:
         raise ScenarioError(f"--set {text}: allowed: key.path=value, as scheduling.policy=sjf")
     source = f"--set {text}"
     value_text = value_text.strip()
-    _put(document, path, value_text, source, lambda: parse_value(value_text, source, lines=False))
+    return _put(
+        document, path, value_text, source, lambda: parse_value(value_text, source, lines=False)
+    )
 
 
 def apply_change(document: MarkedDict, path: str, value: object) -> None:
@@ -37,7 +43,8 @@ def apply_change(document: MarkedDict, path: str, value: object) -> None:
 
 def _put(
     document: MarkedDict, path: str, given: object, source: str, value_of: Callable[[], object]
-) -> None:
+) -> str | None:
+    """Put a value at a path; return what a step has changed, None for other values."""
     keys = [key.strip() for key in path.split(".")]
     if not all(keys):
         raise ScenarioError(f"{source}: allowed: key.path=value, as scheduling.policy=sjf")
@@ -49,8 +56,11 @@ def _put(
     if keys[0] not in document and keys[0] in names:
         raise ScenarioError(f"{source}: found {keys[0]}; did you mean pools.{'.'.join(keys)}?")
     place, last = _descend(document, keys, source)
-    if isinstance(given, str) and _is_step(given, keys[0], _old(place, last)):
+    old = _old(place, last)
+    change = None
+    if isinstance(given, str) and _is_step(given, keys[0], old):
         value: object = _stepped(place, last, given, source)
+        change = f"{'.'.join(keys)}: {old} → {value}"
     else:
         value = value_of()
     place[last] = value
@@ -58,6 +68,7 @@ def _put(
         place.marks[str(last)] = source
     else:
         place.marks[int(last)] = source
+    return change
 
 
 def _is_step(value: str, root: str, old: object) -> bool:
