@@ -13,17 +13,16 @@ from typing import NamedTuple
 import msgspec
 
 import farm
+from farm.app.inputs import code_of, digest_of_file, files_of
 from farm.app.runs.simulated_run import figures_of_seeds, simulated_run
 from farm.core.errors import FarmError, RunError, file_access
-from farm.plugins.lookup import source_of
 from farm.processes.shared_work import SharedWork
-from farm.results.run_directory import EVENTS
 from farm.results.summary.figures import Figures
 from farm.results.summary.summary import Summary
 from farm.scenario import Scenario, parse_scenario
 from farm.scenario.file.document import parse_document
 from farm.sim.too_large import expected_jobs, refuse_too_large
-from farm.whole_files import ending, read_whole, write_whole
+from farm.whole_files import read_whole, write_whole
 from farm.workload import Several, Workload, build_several, build_workload
 from farm.workload.columns import JobColumns
 
@@ -56,7 +55,8 @@ class SeededRun(NamedTuple):
         read.
         """
         digest, scenario = hashlib.blake2b(digest_size=16), self.scenario
-        contents = (*map(_content, _files(scenario)), *_own_code(scenario))
+        sources = (source for _, source in code_of(scenario))
+        contents = (*map(digest_of_file, files_of(scenario)), *sources)
         written = self.written or scenario.to_yaml()
         for part in (farm.__version__, str(self.seed), written, *contents):
             digest.update(part.encode() + b"\0")
@@ -274,42 +274,3 @@ def _chunks(distinct: Mapping[str, SeededRun]) -> Iterator[list[tuple[str, Seede
         size = int(JOBS_AT_ONCE / max(1.0, expected_jobs(left[0][1].scenario)))
         size = max(1, min(size, len(distinct) // WORKERS))
         yield from (left[begin : begin + size] for begin in range(0, len(left), size))
-
-
-# --- what the key of a run covers ------------------------------------------------------------
-
-
-def _files(scenario: Scenario) -> Iterator[Path]:
-    """Yield the traces, and what the runtime estimators learn from."""
-    for source in scenario.workload:
-        if source.trace is not None:
-            trace = Path(source.trace.path)  # a file, or a bundle's directory
-            yield from sorted(trace.iterdir()) if trace.is_dir() else (trace,)
-    if scenario.estimates.learn_from is not None:
-        learned = Path(scenario.estimates.learn_from)
-        yield learned / EVENTS if learned.is_dir() else learned
-
-
-def _content(path: Path) -> str:
-    with file_access(path, "be read"):
-        return _hash(path, path.stat().st_mtime_ns)
-
-
-@lru_cache(maxsize=32)
-def _hash(path: Path, _changed_at: int) -> str:
-    with ending(path).open("rb") as file:
-        return hashlib.file_digest(file, "blake2b").hexdigest()
-
-
-def _own_code(scenario: Scenario) -> Iterator[str]:
-    words = scenario.scheduling
-    yield source_of(words.policy, "farm.policies")
-    yield source_of(words.balancer, "farm.balancers")
-    for pool in scenario.pools:
-        if pool.provisioner is not None:
-            yield source_of(pool.provisioner.algorithm, "farm.algorithms")
-        if pool.behaviour is not None:
-            yield source_of(pool.behaviour, "farm.behaviours")
-    for source in scenario.workload:
-        if source.generator is not None:
-            yield source_of(source.generator.function, "farm.generators")
