@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from farm.app.recorded.played_again import load_run
 from farm.app.recorded.result import Result, compare, open_run
 from farm.app.sweeps.sweep import SWEEP, SweepResult, read_sweep
 from farm.assembly import run_info
@@ -50,7 +51,7 @@ from farm.results.output_file import check_output
 from farm.results.recorded_run import RecordedRun
 from farm.results.report import words
 from farm.results.report.comparison_figures import comparison_charts, sweep_charts, trade_off_chart
-from farm.results.run_directory import EVENTS, Run, load_run
+from farm.results.run_directory import EVENTS, Run
 from farm.results.summary.costs import Part
 from farm.results.summary.summary import Measured
 from farm.results.table.records import Recorder

@@ -222,8 +222,11 @@ def is_bundle(path: Path) -> bool:
 def refuse_other_folder(path: Path) -> None:
     """Raise TraceError for a folder that is not a bundle's, such as a run's."""
     if path.is_dir() and not is_bundle(path):
-        table = path / "jobs.csv"
-        of_run = f", or of this run {table}" if table.is_file() else ""
+        table, of_run = path / "jobs.csv", ""
+        if table.is_file():
+            of_run = f", or of this run {table}"
+        elif (path / "meta.json").is_file():  # it is kept as its inputs
+            of_run = f", or of this run what farm admin export {path} --format csv writes"
         raise TraceError(
             f"{path}: is a folder, and not a bundle; allowed: one that farm import wrote, or files"
             f"{of_run}"

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Protocol
 
 from farm.core.errors import InputError
 from farm.results.run_directory import Run, RunDirectory, RunState, this_version
 from farm.results.summary.figures import Figures
 from farm.results.summary.summary import Measured, Summary
 from farm.results.summary.tally import Tallied
-from farm.results.table.job_table import JobTable, table_of
+from farm.results.table.job_table import JobTable, table_of, tables_of
+from farm.results.table.jobs_csv import write_jobs
 from farm.results.table.records import RunRecords
 from farm.scenario import Scenario
 
@@ -21,8 +23,25 @@ if TYPE_CHECKING:
     from farm.results.log.reader import Entry
 
 
+class LogPieces(Protocol):
+    """An event log in pieces of whole lines, which may be made each time it is read."""
+
+    def __iter__(self) -> Iterator[bytes]: ...
+    def __len__(self) -> int: ...
+
+
 class RecordedRun:
-    """A finished run that is in memory; read as ``Run`` is."""
+    """A finished run that is in memory; read as ``Run`` is.
+
+    Args:
+        scenario: as it was resolved.
+        measured: the figures, and the summary.
+        records: of jobs and builders.
+        log: the event log; None: no events were kept.
+        state: whether it was interrupted.
+        started: ISO 8601.
+        inputs: the digests of what the scenario reads, for meta.json.
+    """
 
     path = None
 
@@ -31,15 +50,17 @@ class RecordedRun:
         scenario: Scenario,
         measured: Measured,
         records: RunRecords,
-        log: Sequence[bytes] | None,
+        log: LogPieces | None,
         state: RunState,
         started: str,
+        inputs: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.scenario = scenario
         self.measured = measured
         self.state = state
         self._records = records
         self._log = log
+        self._inputs = inputs
         self.started = started
         self._ended = now()
 
@@ -89,20 +110,31 @@ class RecordedRun:
         """Yield the events with their commands. Raises InputError if no events were kept."""
         from farm.results.log.reader import entries_of  # noqa: PLC0415 - decoders for all lines
 
-        return entries_of(self._check_log())
+        return entries_of(self.log_pieces())
 
     def log_lines(self) -> Iterator[bytes]:
         """Yield the lines of the event log. Raises InputError if no events were kept."""
-        for piece in self._check_log():
+        for piece in self.log_pieces():
             yield from piece.splitlines(keepends=True)
+
+    def log_pieces(self) -> Iterator[bytes]:
+        """Return the event log in pieces of whole lines; raises as ``log_lines``."""
+        if self._log is None:
+            raise InputError("events: none were kept of this run; allowed: keep_events=True")
+        return iter(self._log)
 
     def save(self, path: Path) -> None:
         """Write a run directory. Raises InputError if it exists, or no events were kept."""
-        log = self._check_log()
+        pieces = self.log_pieces()
         directory = RunDirectory.create(
-            path, scenario=self.scenario_text, world=self.summary.world, started=self.started
+            path,
+            scenario=self.scenario_text,
+            world=self.summary.world,
+            started=self.started,
+            inputs=self._inputs,
         )
-        directory.events_path.write_bytes(b"".join(log))
+        with directory.events_path.open("wb") as log:
+            log.writelines(pieces)
         self.write(directory)
 
     def write(
@@ -118,10 +150,9 @@ class RecordedRun:
             fair_share=self.scenario.scheduling.fair_share,
         )
 
-    def _check_log(self) -> Sequence[bytes]:
-        if self._log is None:
-            raise InputError("events: none were kept of this run; allowed: keep_events=True")
-        return self._log
+    def write_jobs(self, path: Path) -> None:
+        """Write the table of jobs, as it is in a run directory."""
+        write_jobs(path, tables_of(self._records, self.scenario.scheduling.fair_share))
 
 
 FinishedRun = Run | RecordedRun

@@ -1,5 +1,8 @@
 """The directory of a run: scenario, event log, jobs, summary and metadata.
 
+A simulated run may be kept as its inputs, without event log and jobs: these are played again when
+something asks for them.
+
 ``meta.json`` is written first, with the state ``running``, and last, with how the run ended; every
 other file except the event log is written completely or not at all. So a killed run is recognised
 by its meta.json.
@@ -7,13 +10,14 @@ by its meta.json.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import logging
 import os
 import platform
 import re
 import shutil
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from importlib import metadata
@@ -35,6 +39,7 @@ from farm.whole_files import draft_of, pieces_of, read_whole, write_whole
 
 if TYPE_CHECKING:
     from farm.results.log.reader import Entry
+    from farm.results.recorded_run import FinishedRun
 
 log = logging.getLogger("farm.results")
 
@@ -67,8 +72,11 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True, rename=json_name, omit_def
     world: WorldName
     started: str
     ended: str | None = None
-    #: rows of jobs.csv; None of a run that has ended: neither jobs nor events were written
+    #: rows of jobs.csv; None of a run that has ended: it was kept as its inputs
     jobs: int | None = None
+    #: the SHA-256 of scenario.yaml, and of what it reads: of files by their paths, of the user's
+    #: modules by the name of what is taken from them
+    inputs: dict[str, str] = {}
     python: str
     packages: dict[str, str]
     machine: Machine
@@ -98,12 +106,19 @@ class RunDirectory:
 
     @classmethod
     def create(
-        cls, path: Path | str, *, scenario: str, world: WorldName, started: str
+        cls,
+        path: Path | str,
+        *,
+        scenario: str,
+        world: WorldName,
+        started: str,
+        inputs: Mapping[str, str] | None = None,
     ) -> RunDirectory:
         """Create the directory, with the scenario and a meta.json in the state ``running``.
 
-        ``started`` is an ISO 8601 instant. Raises InputError if the path exists and is no empty
-        directory, or cannot be made.
+        ``started`` is an ISO 8601 instant; ``inputs``: the digests of what the scenario reads, to
+        which its own is added; None: the scenario may be changed. Raises InputError if the path
+        exists and is no empty directory, or cannot be made.
         """
         path = Path(path)
         try:
@@ -121,8 +136,9 @@ class RunDirectory:
             world=world,
             started=started,
             python=platform.python_version(),
-            packages=_versions(),
+            packages=versions(),
             machine=Machine(f"{platform.system()} {platform.machine()}", os.cpu_count() or 1),
+            inputs={} if inputs is None else {SCENARIO: digest_of(scenario.encode()), **inputs},
         )
         run = cls(path, meta)
         run._write(META, meta)
@@ -174,10 +190,12 @@ class RunDirectory:
     def close(
         self, summary: Summary, *, ended: str, state: RunState, jobs: int | None = None
     ) -> None:
-        """Write summary and metadata; without ``jobs``, those are simulated when they are read."""
+        """Write summary and metadata; without ``jobs``, the run is kept as its inputs."""
         self._write(SUMMARY, summary)
         self._meta = msgspec.structs.replace(self._meta, state=state, ended=ended, jobs=jobs)
         self._write(META, self._meta)
+        if jobs is None:  # the reference writes its log as it plays, so that a killed run has one
+            self.events_path.unlink(missing_ok=True)
 
     def _write(self, name: str, value: msgspec.Struct) -> None:
         with self._writing(name) as part:
@@ -193,7 +211,7 @@ def _counted(
     tables: Iterable[JobTable], records: RunRecords, on_jobs: Callable[[float], None]
 ) -> Iterator[JobTable]:
     """Yield the parts of a table, saying how much has been taken."""
-    count, whole = 0, len(records.jobs) + len(records.lost)
+    count, whole = 0, records.count
     for table in tables:
         yield table
         count += len(table)
@@ -201,22 +219,29 @@ def _counted(
 
 
 class Run:
-    """A run that was read back; its larger files are read on first use."""
+    """A run that was read back; its larger files are read, or played again, on first use."""
 
     has_jobs = True
 
     def __init__(
-        self, path: Path, meta: Meta, summary: Summary | None, again: Again | None = None
+        self, path: Path, meta: Meta, summary: Summary | None, again: PlayAgain | None = None
     ) -> None:
         self.path = path
         self.meta = meta
         self._summary = summary
         self._again = again
+        #: the run as it was played again, with its events or without
+        self._played: FinishedRun | None = None
+
+    @property
+    def is_written(self) -> bool:
+        """Whether its jobs and events are in files; else they are played again."""
+        return self.meta.jobs is not None or self.meta.state == "running"
 
     @property
     def has_events(self) -> bool:
-        """Whether its jobs and events were written."""
-        return self.meta.jobs is not None or self.meta.state == "running"
+        """Whether its events can be read, or played again."""
+        return self.is_written or self._again is not None
 
     @property
     def name(self) -> str:
@@ -256,6 +281,11 @@ class Run:
         return self.summary
 
     @property
+    def written_figures(self) -> dict[str, object]:
+        """The figures of summary.json, by the keys that the version which wrote it gave them."""
+        return _decode(self.path / SUMMARY, dict[str, object])
+
+    @property
     def scenario_text(self) -> str:
         """The scenario as it was resolved."""
         return _read(self.path / SCENARIO).decode("utf-8", errors="replace")
@@ -267,10 +297,12 @@ class Run:
 
     @cached_property
     def jobs(self) -> JobTable:
-        """The table of jobs. Raises InputError if jobs.csv is invalid or incomplete."""
-        if not self.has_events and self._again is not None:
-            return self._again(self)
-        self._check_written()
+        """The table of jobs.
+
+        Raises InputError if jobs.csv is invalid or incomplete, or the run cannot be played again.
+        """
+        if not self.is_written:
+            return self._played_again().jobs
         table = read_jobs(self.path / JOBS)
         if len(table) != self.meta.jobs:
             raise InputError(
@@ -279,40 +311,81 @@ class Run:
             )
         return table
 
+    def write_jobs(self, path: Path) -> None:
+        """Write the table of jobs into a file, as jobs.csv."""
+        if self.is_written:
+            shutil.copyfile(self.path / JOBS, path)
+        else:
+            self._played_again().write_jobs(path)
+
+    @contextmanager
+    def jobs_file(self) -> Iterator[Path]:
+        """Provide the jobs.csv, or a temporary one of a run that is kept as its inputs."""
+        if self.is_written:
+            yield self.path / JOBS
+            return
+        from tempfile import TemporaryDirectory  # noqa: PLC0415 - most runs need none
+
+        with TemporaryDirectory(prefix="farm-jobs-") as folder:
+            path = Path(folder) / JOBS
+            self.write_jobs(path)
+            yield path
+
     def entries(self) -> Generator[Entry, None, None]:
         """Yield the entries of the event log."""
-        self._check_written()
-        from farm.results.log.reader import read_log  # noqa: PLC0415 - decoders for all lines
+        from farm.results.log.reader import entries_of, read_log  # noqa: PLC0415 - decoders for all lines
 
-        return read_log(self.path / EVENTS)
+        if self.is_written:
+            return read_log(self.path / EVENTS)
+        return entries_of(self._played_again(events=True).log_pieces(), str(self.path / EVENTS))
+
+    def log_pieces(self) -> Iterator[bytes]:
+        """Yield the event log as it was written, or would have been, in pieces of whole lines."""
+        if self.is_written:
+            return pieces_of(self.path / EVENTS)
+        return self._played_again(events=True).log_pieces()
 
     def log_lines(self) -> Iterator[bytes]:
-        """Yield the lines of the event log as they were written."""
-        self._check_written()
-        for piece in pieces_of(self.path / EVENTS):
+        """Yield the lines of the event log."""
+        for piece in self.log_pieces():
             yield from piece.splitlines(keepends=True)
 
+    def last_instant(self) -> float:
+        """Return the farm time of the event log's last line, 0 without any."""
+        from farm.results.log.reader import last_instant  # noqa: PLC0415 - as above
+
+        return last_instant(self.log_pieces(), str(self.path / EVENTS))
+
     def save(self, path: Path) -> None:
-        """Copy the run into a new directory. Raises InputError if that exists."""
+        """Write the run, with jobs and events, into a new directory.
+
+        Raises InputError if that exists, or the run cannot be played again.
+        """
+        if not self.is_written:
+            self._played_again(events=True).save(path)
+            return
         try:
             shutil.copytree(self.path, path)
         except FileExistsError:
             raise InputError(f"{path}: exists already; a run is never overwritten") from None
 
-    def _check_written(self) -> None:
-        if not self.has_events:
+    def _played_again(self, *, events: bool = False) -> FinishedRun:
+        if self._again is None:
             raise InputError(
-                f"{self.path}: kept without its jobs and events; the same run with them: "
+                f"{self.path}: kept as its inputs; the same run with its jobs and events: "
                 f"farm simulate {self.path / SCENARIO} --out RUN"
             )
+        if self._played is None or (events and not self._played.has_events):
+            self._played = self._again(self, events)
+        return self._played
 
 
-Again = Callable[[Run], JobTable]
-"""Makes the jobs of a run again that was kept without them."""
+PlayAgain = Callable[[Run, bool], "FinishedRun"]
+"""Plays the inputs of a run again, with its events or without; raises InputError if it cannot."""
 
 
-def load_run(path: Path | str, *, unfinished: bool = False, again: Again | None = None) -> Run:
-    """Return the run in a directory; ``again`` makes its jobs if they were not written.
+def load_run(path: Path | str, *, unfinished: bool = False, again: PlayAgain | None = None) -> Run:
+    """Return the run in a directory; ``again`` plays one that is kept as its inputs.
 
     With ``unfinished`` a killed run is accepted too: only its event log can be read. Raises
     InputError for a directory that is not a run, lacks a file, or has another format.
@@ -377,12 +450,18 @@ def _update(path: Path, content: bytes) -> None:
         log.warning("%s stays as it was: it cannot be written: %s", path, error.strerror or error)
 
 
+def digest_of(content: bytes) -> str:
+    """Return the digest of an input, as meta.json has it."""
+    return hashlib.sha256(content).hexdigest()
+
+
 def this_version() -> str:
     """Return the version of this farm; empty if it is not installed."""
-    return _versions().get(_PACKAGES[0], "")
+    return versions().get(_PACKAGES[0], "")
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """Return the versions of the farm and of the packages that it uses, of those installed."""
     found = {}
     for package in _PACKAGES:
         with suppress(metadata.PackageNotFoundError):

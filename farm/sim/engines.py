@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
@@ -49,6 +50,8 @@ class CompiledRun:
 
     def __init__(self, played: PlayedFarm) -> None:
         self._played = played
+        #: the event log; None: its events were not noted
+        self.log = EventLog(played) if len(played.farm.notes) else None
 
     def waits(self) -> Floats:
         """Return start - arrival of each job (s), by arrival; nan: it never started."""
@@ -57,18 +60,22 @@ class CompiledRun:
         return np.where(columns["ended"] != 0, waits, np.nan)
 
     def records(self) -> RunRecords:
-        """Return what a recorder would have recorded; the run's arrays are let go, so only once."""
+        """Return what a recorder would have recorded, once: arrays that no log needs are let go."""
         found = records(self._played)
         del self._played
         return found
 
-    def log(self) -> Iterator[bytes]:
-        """Yield the event log in pieces of whole lines; only of a run with ``noted``."""
+
+class EventLog:
+    """The event log of a compiled run in pieces of whole lines, made each time it is read."""
+
+    def __init__(self, played: PlayedFarm) -> None:
+        self._played = played
+
+    def __iter__(self) -> Iterator[bytes]:
         return log_of(self._played)
 
-    @property
-    def log_pieces(self) -> int:
-        """The number of pieces of the event log."""
+    def __len__(self) -> int:
         return 1 + -(-int(self._played.farm.counts["noted"][0]) // AT_ONCE)
 
 
@@ -106,7 +113,7 @@ def chosen(
     load: Iterable[Job],
     *,
     engine: Engine = "auto",
-    keep_events: bool = False,
+    log_below: float = 0,
     discard_ended: bool = False,
     around: Around | None = None,
     watch: Watch | None = None,
@@ -120,7 +127,8 @@ def chosen(
         scheduler: in its initial state; a compiled run takes its estimator, and sends it no events.
         load: the jobs by arrival; they are only read as far as needed.
         engine: which.
-        keep_events: the event log of a compiled run will be needed.
+        log_below: the event log of a compiled run of fewer jobs than this will be needed: to note
+            its events takes as long again as to play it.
         discard_ended: of more than ``MOST_JOBS`` only the open ones need be held: nothing but a
             summary will be needed, and ``why_whole`` has found nothing against it.
         around: wraps the world of a simulation.
@@ -141,8 +149,8 @@ def chosen(
                 setting,
                 scheduler.estimator,
                 load,
-                keep_events=keep_events,
-                may_stream=discard_ended and not keep_events,
+                log_below=log_below,
+                may_stream=discard_ended and log_below < math.inf,
                 limit=limit,
                 watch=watch,
             )
@@ -263,7 +271,7 @@ def _try_compiled(
     estimator: Estimator,
     load: Iterable[Job],
     *,
-    keep_events: bool,
+    log_below: float,
     may_stream: bool,
     limit: int | None,
     watch: Watch | None,
@@ -274,7 +282,7 @@ def _try_compiled(
         setting: what they are played on.
         estimator: of the scheduler.
         load: the jobs by arrival.
-        keep_events: the event log will be needed.
+        log_below: the event log of fewer jobs than this will be needed.
         may_stream: a load of more than ``MOST_JOBS`` may be played without holding its jobs.
         limit: jobs that may be held in memory; None: all.
         watch: given how far the run is.
@@ -298,7 +306,8 @@ def _try_compiled(
         columns = load.columns(policy, estimator)
     else:
         columns = load_of(policy, estimator, jobs)
-    played = play_columns(columns, setting, noted=keep_events, watch=watch)
+    noted = len(jobs) < log_below
+    played = play_columns(columns, setting, noted=noted, watch=watch)
     if played is None:
         return _FastResult(load, refusal="jobs that have to be given up")
     return _FastResult(load, CompiledRun(played))

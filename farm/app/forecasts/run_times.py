@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from farm.app.long_running.snapshots import farm_of, image_from
+from farm.app.recorded.played_again import load_run
 from farm.app.runs.estimates import seeded_estimator
 from farm.assembly import estimator_named, pool_specs
 from farm.core.commands import CancelJob, StartJob
@@ -42,7 +43,6 @@ from farm.forecasts.runtime.training import Learner
 from farm.live.operating.answers import FarmImage
 from farm.results.estimate_scores import RungScore, score_rungs
 from farm.results.log.reader import Entry
-from farm.results.run_directory import load_run
 from farm.scenario import Scenario
 from farm.units import format_roughly
 from farm.upstream.boinc.durations import check_deadline, time_limit

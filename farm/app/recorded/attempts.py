@@ -25,12 +25,12 @@ def attempts_of(run: Run) -> list[Attempt]:
     the event log.
     """
     void, attributes = _from_log(run)
-    found = [
-        one
-        for last in load_records([run.path / "jobs.csv"]).attempts
-        for one in _tries(last, void.get(last.id, ()), attributes.get(last.id, {}))
-    ]
-    return sorted(found, key=lambda one: one.arrived_at)
+    with run.jobs_file() as table:
+        last_attempts = load_records([table]).attempts
+    attempts: list[Attempt] = []
+    for last in last_attempts:
+        attempts += _tries(last, void.get(last.id, ()), attributes.get(last.id, {}))
+    return sorted(attempts, key=lambda attempt: attempt.arrived_at)
 
 
 def _from_log(run: Run) -> tuple[dict[str, list[Void]], dict[str, dict[str, str]]]:

@@ -20,7 +20,7 @@ from farm.assembly import pool_specs
 from farm.core.errors import InputError, RunError
 from farm.metrics.openmetrics import Backfill, History, replay
 from farm.metrics.series import Readings
-from farm.results.log.reader import Entry, last_instant
+from farm.results.log.reader import Entry
 from farm.results.run_directory import EVENTS, Run
 from farm.units import format_roughly
 
@@ -53,7 +53,7 @@ class Place(msgspec.Struct, frozen=True):
         It is the last one from which the run ended so long before it was made that no live
         metrics of a Prometheus can be in danger. Raises InputError for years beyond 1 to 9999.
         """
-        length = last_instant(run.path / EVENTS)
+        length = run.last_instant()
         if began is None:
             made = datetime.fromisoformat(run.meta.ended or run.meta.started).timestamp()
             began = (made - IN_MEMORY - length) // DAY * DAY

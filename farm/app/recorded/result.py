@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, overload
 import msgspec
 import numpy as np
 
+from farm.app.recorded.played_again import load_run
 from farm.core.errors import InputError
 from farm.results.comparison.metrics import RELEVANT
 from farm.results.figures.time_axis import WallClock
 from farm.results.recorded_run import FinishedRun
-from farm.results.run_directory import load_run
 from farm.results.summary.answer import answer_of_run
 from farm.results.table.job_table import JobTable, joined
 from farm.scenario import Scenario
@@ -117,7 +117,7 @@ class Result:
 
     @property
     def has_events(self) -> bool:
-        """Whether ``events`` were kept."""
+        """Whether there are ``events``: they were kept, or are played again."""
         return self.kept.has_events
 
     def plot(self, figure: str = "queue") -> list[Chart]:
@@ -148,7 +148,8 @@ class Result:
     def save(self, path: str | Path) -> Path:
         """Write the run to a new directory, as ``--out`` does, and return its path.
 
-        Raises InputError if the directory exists, or the run's events were not kept.
+        Raises InputError if the directory exists, or the run's events were not kept, or one that
+        is kept as its inputs cannot be played again.
         """
         self.kept.save(Path(path))
         return Path(path)
@@ -212,9 +213,7 @@ def open_run(path: str | Path) -> Result:
     >>> farm.open_run(run).summary["seed"]
     3
     """
-    from farm.app.runs.simulated_run import jobs_again  # noqa: PLC0415 - it simulates
-
-    return Result(load_run(path, again=jobs_again))
+    return Result(load_run(path))
 
 
 def compare(

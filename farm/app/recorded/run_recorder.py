@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import shutil
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from types import MappingProxyType
 from typing import Self
 
 import msgspec
@@ -16,7 +17,7 @@ from farm.app.recorded.result import Result
 from farm.assembly import run_info
 from farm.core.driver import Observer
 from farm.results.log.writer import EventLogLines, EventLogWriter
-from farm.results.recorded_run import RecordedRun, now
+from farm.results.recorded_run import LogPieces, RecordedRun, now
 from farm.results.run_directory import RunDirectory, RunState, load_run
 from farm.results.summary.figures import WorldName
 from farm.results.summary.summary import Measured, too_fast
@@ -24,13 +25,24 @@ from farm.results.table.records import Recorder, RunRecords
 from farm.scenario import Scenario
 from farm.workload import Workload
 
+MIN_JOBS_AS_INPUTS = 20_000
+"""Jobs. With fewer of them jobs and events, some 20 MB, are written in tenths of a second."""
+MAX_TIME_AGAIN = 10.0
+"""Seconds of a processor. What took longer to play is not played again to be looked at."""
+
 
 class RunRecorder:
     """A run being recorded; its files are closed at the end of its ``with`` block.
 
-    ``out``: the run directory to make; None: the run is kept in memory only, with its events if
-    these are kept. ``workload`` has remarks, and what really happened to its jobs. ``in_full``: the
-    run directory has jobs and events. ``began``: on the monotonic clock; None: now.
+    Args:
+        scenario: what is run.
+        world: which.
+        out: the run directory to make; None: the run is kept in memory only.
+        workload: it has remarks, and what really happened to its jobs.
+        inputs: the digests of what the scenario reads.
+        keep_events: in memory, the events are kept too.
+        writes_log: the run directory gets an event log; one without is kept as its inputs.
+        began: on the monotonic clock; None: now.
     """
 
     def __init__(
@@ -40,8 +52,9 @@ class RunRecorder:
         out: Path | None,
         workload: Workload,
         *,
+        inputs: Mapping[str, str] = MappingProxyType({}),
         keep_events: bool = False,
-        in_full: bool = True,
+        writes_log: bool = True,
         began: float | None = None,
     ) -> None:
         self._remarks = [*workload.remarks, *scenario.remarks]
@@ -53,15 +66,19 @@ class RunRecorder:
         self._directory: RunDirectory | None = None
         self._log: EventLogWriter | None = None
         self._lines: EventLogLines | None = None
-        self._pieces: list[bytes] = []
+        self._compiled_log: LogPieces | None = None
+        self._inputs = inputs
         self.observers: list[Observer] = [self._recorder]
         self._started = now()
-        self._in_full = in_full
         if out is not None:
             self._directory = RunDirectory.create(
-                out, scenario=scenario.to_yaml(), world=world, started=self._started
+                out,
+                scenario=scenario.to_yaml(),
+                world=world,
+                started=self._started,
+                inputs=inputs,
             )
-            if in_full:
+            if writes_log:
                 self._log = self._stack.enter_context(EventLogWriter(self._directory.events_path))
                 self.observers.append(self._log)
         elif keep_events:
@@ -80,13 +97,17 @@ class RunRecorder:
         if self._log is not None:
             self._log.flush()
 
-    def take_log(self, pieces: Iterable[bytes]) -> None:
-        """Keep the event log of a run that had no observers, if it is kept at all."""
-        if self._log is not None:
-            for piece in pieces:
-                self._log.write(piece)
-        elif self._lines is not None:
-            self._pieces.extend(pieces)
+    def take_log(self, log: LogPieces, on_share: Callable[[float], None] = lambda _: None) -> None:
+        """Write the event log of a compiled run, or keep in memory what makes it.
+
+        ``on_share`` is given how much of it is written.
+        """
+        if self._log is None:
+            self._compiled_log = log
+            return
+        for number, piece in enumerate(log, start=1):
+            self._log.write(piece)
+            on_share(number / len(log))
 
     def discard(self) -> None:
         """Remove the run directory, if there is one: nothing of the run is kept."""
@@ -103,13 +124,21 @@ class RunRecorder:
         warnings: Sequence[str] = (),
         remarks: Sequence[str] = (),
         until: float = math.inf,
+        play_time: float | None = None,
         on_jobs: Callable[[float], None] = lambda _: None,
     ) -> Result:
         """Close the files and return what the run came to.
 
-        ``records``: of a run that had no observers. ``until``: when it ended, if its phases end
-        later; an interrupted run ended with its last event. ``remarks``: on a live run.
-        ``on_jobs``: given how much of the table of jobs is written.
+        Args:
+            engine: who played it.
+            records: of a run that had no observers.
+            state: an interrupted run ended with its last event.
+            warnings: on the user's functions.
+            remarks: on a live run.
+            until: when it ended, if its phases end later.
+            play_time: seconds of a processor that it takes to play the run again, which may then be
+                kept as its inputs; None: it cannot be played again.
+            on_jobs: given how much of the table of jobs is written.
         """
         wall_time = time.monotonic() - self._began
         self._stack.close()
@@ -120,11 +149,16 @@ class RunRecorder:
         if self._world == "live":
             self._remarks += [*too_fast(records, self._scenario.live.speed), *remarks]
         measured = Measured(records, info, wall_time, warnings, self._remarks)
-        log = None if self._lines is None else [*self._pieces, self._lines.take()]
-        kept = RecordedRun(self._scenario, measured, records, log, state, self._started)
+        log = self._compiled_log
+        if log is None and self._lines is not None:
+            log = [self._lines.take()]
+        kept = RecordedRun(
+            self._scenario, measured, records, log, state, self._started, self._inputs
+        )
         if self._directory is None:
             return Result(kept)
-        if not self._in_full:
+        is_short = play_time is not None and play_time <= MAX_TIME_AGAIN
+        if self._log is None or (is_short and records.count >= MIN_JOBS_AS_INPUTS):
             self._directory.close(kept.summary, ended=now(), state=state)
             return Result(kept)
         kept.write(self._directory, on_jobs)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from farm.app.recorded.played_again import load_run
 from farm.app.runs.own_parts import NONE, OwnParts
 from farm.assembly import (
     estimator_named,
@@ -30,7 +31,6 @@ from farm.forecasts.runtime.interface import RuntimeEstimator
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.forecasts.runtime.training import Learner, learn_from
 from farm.results.estimate_scores import Score, score
-from farm.results.run_directory import load_run
 from farm.scenario import Scenario
 from farm.scenario.scheduling import RuleSet
 from farm.upstream.launchpad import LAUNCHPAD, Rules

@@ -8,6 +8,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from farm.app.calibrating.work_rates import rates_for
+from farm.app.inputs import digests_of
 from farm.app.recorded.result import Result
 from farm.app.recorded.run_recorder import RunRecorder
 from farm.app.runs.live_farm import LiveFarm
@@ -57,6 +58,7 @@ def live_run(
     """
     farm = LiveFarm(scenario, metrics or MetricsPlace(), own)
     load_ends_at = _time(duration)
+    inputs = {} if out is None else digests_of(scenario)
     workload = own.load(scenario)
     load = takewhile(lambda job: (job.arrived_at or 0.0) < load_ends_at, workload.jobs)
     algorithms = algorithms_of(scenario, own.algorithms)
@@ -69,7 +71,9 @@ def live_run(
         ends_at=min(scenario.ends_at, load_ends_at),
         **host_settings,
     )
-    with RunRecorder(scenario, "live", out, workload, keep_events=keep_events) as recorder:
+    with RunRecorder(
+        scenario, "live", out, workload, inputs=inputs, keep_events=keep_events
+    ) as recorder:
 
         def tick(world: LiveWorld) -> float:
             due = provisioner.tick(world, farm.control)

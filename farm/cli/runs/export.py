@@ -15,12 +15,13 @@ import typer
 
 from farm.app.recorded.attempts import attempts_of
 from farm.app.recorded.backfill import Place, write_blocks, write_text
+from farm.app.recorded.played_again import load_run
 from farm.core.errors import InputError, file_access, not_among
 from farm.records.bundle import is_bundle
 from farm.records.importing import load_records
 from farm.records.sources import SOURCES, export_attempts
 from farm.results.exports import EXPORTS
-from farm.results.run_directory import Run, load_run
+from farm.results.run_directory import Run
 from farm.terminal.options import Quiet, RunPath, seconds_of
 from farm.terminal.output import progress, remark
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -11,7 +10,8 @@ from shlex import quote
 
 import typer
 
-from farm.app.runs.simulated_run import MOST_AGAIN, simulated_run
+from farm.app.recorded.played_again import MAX_JOBS_AGAIN
+from farm.app.runs.simulated_run import simulated_run
 from farm.cli.runs.run_summary import (
     EventLines,
     exit_code,
@@ -24,9 +24,9 @@ from farm.core.commands import Command
 from farm.core.driver import Observer
 from farm.core.errors import InputError
 from farm.core.events import Event, JobFinished
+from farm.results.run_directory import JOBS
 from farm.scenario import Scenario, load_scenario
 from farm.sim.engines import Engine
-from farm.sim.too_large import expected_jobs
 from farm.terminal.error_messages import on_interrupt
 from farm.terminal.options import (
     AsJson,
@@ -42,9 +42,6 @@ from farm.terminal.options import (
 from farm.terminal.output import progress, remark, show_share, this_command
 from farm.units import format_roughly
 
-#: jobs of a run that are kept without --out: more take longer to write than to simulate again
-MOST_KEPT = 200_000
-
 
 def simulate(
     scenario: ScenarioFile,
@@ -59,7 +56,9 @@ def simulate(
 ) -> None:
     """Run a scenario in virtual time and print its summary.
 
-    Deterministic: the same scenario and seed give the same event log, byte for byte.
+    Deterministic: the same scenario and seed give the same event log, byte for byte. So a run of
+    20,000 jobs or more is kept as its inputs, unless --out is given or to play it takes longer than
+    10 s: what asks for its jobs or events later plays it again.
 
     Args:
         engine: reference: the scheduler itself; fast: a compiled loop (same results, not for every
@@ -78,7 +77,6 @@ def simulate(
     if log and engine == "fast":
         raise InputError("--log: found with --engine fast; allowed: auto, reference")
     silent = quiet or as_json or log
-    in_full = out is not None or not MOST_KEPT < expected_jobs(wanted) < math.inf
     with (
         kept_in(out, wanted, save=not no_save) as kept,
         on_interrupt(lambda: _what_stays(kept)),
@@ -91,7 +89,7 @@ def simulate(
         result = simulated_run(
             wanted,
             out=kept,
-            in_full=in_full,
+            in_full=out is not None,
             observers=observers,
             engine=engine,
             watch=ticker.show,
@@ -102,10 +100,13 @@ def simulate(
         page = (
             f"; a page of it: {this_command()} report {quote(str(kept))} -o {quote(kept.name)}.html"
         )
-        if result.kept.summary.jobs.submitted > MOST_AGAIN:
-            remark(f"kept in {kept} without its jobs, which are too many")
+        if (kept / JOBS).exists():
+            remark(f"kept in {with_size(kept)}{page}")
+        elif result.kept.summary.jobs.submitted > MAX_JOBS_AGAIN:
+            remark(f"kept in {kept} as inputs and summary: its jobs are too many to be looked at")
         else:
-            remark(f"kept in {with_size(kept) if in_full else _briefly(kept)}{page}")
+            again = "as inputs, played again when needed (jobs.csv: --out RUN)"
+            remark(f"kept in {kept} {again}{page}")
     raise typer.Exit(exit_code(result.kept.summary))
 
 
@@ -133,10 +134,6 @@ class _Ticker:
         share = f"{done['completed'] / 10:.0f} % of " if done else ""
         text = f"{share}{self._scenario.name}: farm time {format_roughly(at)}, {events:,} events"
         self._update(description=text, **done)
-
-
-def _briefly(kept: Path) -> str:
-    return f"{kept} without its jobs: they are simulated again when needed; --out RUN writes them"
 
 
 def _what_stays(kept: Path | None) -> str:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -14,15 +13,15 @@ import numpy as np
 
 from farm.core.errors import InputError
 from farm.results.exports import batsim, swf, taskcluster
-from farm.results.run_directory import JOBS, Run
+from farm.results.run_directory import Run
 from farm.results.table.columns import Flags
 from farm.results.table.job_table import Array
 
 
 def _export_csv(run: Run, out: Path) -> int:
-    """Copy jobs.csv, which ``farm import csv`` and scenario traces can read."""
+    """Write jobs.csv, which ``farm import csv`` and scenario traces can read."""
     count = len(run.jobs)
-    shutil.copyfile(run.path / JOBS, out)
+    run.write_jobs(out)
     return count
 
 

@@ -16,7 +16,7 @@ from farm.core.errors import InputError, file_access
 from farm.core.events import BuilderJoined, Event, JobFinished, JobsSubmitted
 from farm.core.model import Builder, Cause, Job
 from farm.results.log.lines import CANCELLED, COMMANDS, EMPTY, EVENTS, FOLDED, LINES, values_of
-from farm.whole_files import ending, pieces_of
+from farm.whole_files import pieces_of
 
 BEGINNING = b'{"at_s":'
 """Of every line, so of a last one that was cut off."""
@@ -116,22 +116,22 @@ def select(
                 yield line.at, make(line)
 
 
-def last_instant(path: Path) -> float:
+def last_instant(pieces: Iterable[bytes], source: str) -> float:
     """Return the farm time of an event log's last line, 0 without any; only that is decoded.
 
-    Raises InputError for a file that is missing or invalid.
+    The log comes in pieces of whole lines. Raises InputError for one that is missing or invalid.
     """
     last = b""
-    with file_access(path, "read the event log"), ending(path).open("rb") as file:
-        for line in file:
-            last = line
+    with file_access(source, "read the event log"):
+        for piece in pieces:
+            last = piece
     try:
-        return _decode_instant(last).at_s if last else 0.0
+        return _decode_instant(last.splitlines()[-1]).at_s if last else 0.0
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: the last line is not of an event log: {error}") from None
+        raise InputError(f"{source}: the last line is not of an event log: {error}") from None
 
 
-def entries_of(pieces: Iterable[bytes], source: str = "event log") -> Iterator[Entry]:
+def entries_of(pieces: Iterable[bytes], source: str = "event log") -> Generator[Entry, None, None]:
     """Yield the entries of an event log that comes in pieces of whole lines, as ``read_log``."""
     reader, before = _LogReader(source), 0
     for piece in pieces:

@@ -46,6 +46,11 @@ class RunRecords(msgspec.Struct, kw_only=True, eq=False, dict=True):
     #: the rows of ``jobs``, and of ``lost``, in a workload that is one trace; None: go by ids
     rows: Sequence[Numbers] | None = None
 
+    @property
+    def count(self) -> int:
+        """The number of jobs."""
+        return len(self.jobs) + len(self.lost)
+
     @cached_property
     def attempts(self) -> Attempts:
         """Every ended attempt that held a slot."""
