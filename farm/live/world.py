@@ -183,7 +183,7 @@ class LiveWorld:
         at, running = self.clock.now(), self.commits.running
         return status_of(self._scheduler, at, running, stopping=self.stopping, **more)
 
-    def _known(self, jobs: Sequence[str]) -> set[str]:
+    def _known(self, jobs: Sequence[str]) -> dict[str, str]:
         return self.commits.ask(lambda: self._store.known(jobs))
 
     def _wait_out(self, seconds: float) -> bool:

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from farm.core.model import JOB_FIELDS, Job
+from farm.core.fields import fields_of
+from farm.core.model import Job
 from farm.records.coded import Array, Coded, Rows, zeros
 
 Floats = NDArray[np.float64]
@@ -103,7 +104,7 @@ def _numbers(column: Any) -> Array:
     return found
 
 
-DEFAULTS = {name: field.default for name, field in JOB_FIELDS.items()}
+DEFAULTS = {name: field.default for name, field in fields_of(Job).items()}
 """What a field holds that is not given."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import uuid
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -11,18 +12,21 @@ import msgspec
 from farm.app.jobs.filter import charges_of, parse_invocation, unknown_invocation
 from farm.app.jobs.sources import standard_input
 from farm.core.commands import EndJob
-from farm.core.errors import InputError, ServerError
+from farm.core.errors import InputError, RunError, ServerError
 from farm.core.events import CancelRequested
-from farm.core.model import Job
+from farm.core.model import Job, content_digest
 from farm.live.operating.answers import Answer
 from farm.live.operating.client import FarmClient
 from farm.live.store.job_reader import AT_ONCE, Group, KnownJob, state_of
 from farm.live.store.saved import Try
 from farm.live.wire.messages import UNSTAMPED
 from farm.live.wire.report_checks import flaw_of
+from farm.units import many
 
 T = TypeVar("T")
 LIVE: tuple[Group, ...] = ("waiting", "running")
+#: times that others may take the next number at the same moment
+MAX_ROUNDS = 100
 RETRIED = re.compile(r"(.*)~([0-9]+)\Z", re.DOTALL)
 
 
@@ -113,8 +117,46 @@ def cancel_invocation(client: FarmClient, invocation: str, reason: str) -> int:
     return 0
 
 
-def next_tries(client: FarmClient, ended: list[KnownJob], *, once: bool) -> list[Job]:
-    """Return the jobs that try these again; ``once``: not those that were tried again already."""
+def try_again(client: FarmClient, ended: list[KnownJob], *, once: bool) -> tuple[list[Job], str]:
+    """Submit the jobs that try these again; return those that are ours.
+
+    Others may try the same jobs again at this moment, and be faster: then the next numbers are
+    taken; with ``once``, for jobs that were not tried again yet, theirs will do. Also returns why
+    it is not known whether the scheduler accepts the jobs; empty: it has accepted them. Raises
+    InputError, RunError.
+    """
+    accepted: list[Job] = []
+    for _ in range(MAX_ROUNDS):
+        submitted = next_tries(client, ended, once=once)
+        new = list(submitted.values())
+        client.check_room(len(new))
+        client.submit(new)
+        if not_read := client.not_read():
+            return [*accepted, *new], not_read
+        stored = {one.job.id: one.job for one in client.jobs_of([job.id for job in new])}
+        taken = {
+            job.id
+            for job in new
+            if job.id in stored and content_digest(stored[job.id]) != job.digest
+        }
+        if any(letter.reason != "known" for letter in client.refused()):
+            client.check_accepted()
+        accepted += [job for job in new if job.id not in taken]
+        ended = [one for one in ended if one.job.id in submitted]
+        ended = [one for one in ended if submitted[one.job.id].id in taken]
+        if once or not ended:
+            return accepted, ""
+    raise RunError(
+        f"{many(len(ended), 'job')} could not be tried again: others took the next number "
+        f"{MAX_ROUNDS} times"
+    )
+
+
+def next_tries(client: FarmClient, ended: list[KnownJob], *, once: bool) -> dict[str, Job]:
+    """Return the jobs that try these again, by the ids of these.
+
+    ``once``: not of those that were tried again already.
+    """
     numbered = [(one.job, *_stem_and_number(one.job.id)) for one in ended]
     taken: set[str] = set()
     again: dict[str, Job] = {}
@@ -127,12 +169,13 @@ def next_tries(client: FarmClient, ended: list[KnownJob], *, once: bool) -> list
                 further.append((job, stem, number + 1))
                 continue
             taken.add(name)
-            new = msgspec.structs.replace(job, id=name, arrived_at=None)
+            # a job of its own, also if another client makes an equal one at this moment
+            new = msgspec.structs.replace(job, id=name, arrived_at=None, digest=uuid.uuid4().hex)
             if (flaw := flaw_of(new)) is not None:
                 raise InputError(f"job {job.id!r} cannot be given a new name: {flaw}")
             again[job.id] = new
         numbered = [] if once else further
-    return [again[one.job.id] for one in ended if one.job.id in again]
+    return {one.job.id: again[one.job.id] for one in ended if one.job.id in again}
 
 
 def _stem_and_number(job_id: str) -> tuple[str, int]:

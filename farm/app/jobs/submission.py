@@ -55,6 +55,8 @@ class Submission:
         self._source, self._how, self._as_they_come = source, how, as_they_come
         self.submitted = 0
         self.skipped = 0
+        #: why it is not known whether the scheduler accepts the jobs; empty: it has accepted them
+        self.not_confirmed = ""
         self._first: list[str] = []
         #: jobs of the source have arrival times that were not kept
         self._at_once = False
@@ -87,7 +89,7 @@ class Submission:
             self.equal_ones(next(iter(jobs)), count, progress)
         else:
             self.at_once(list(jobs), progress)
-        self.check_accepted()
+        self.confirm()
 
     def at_once(self, jobs: list[Job], progress: Progress = lambda *_: None) -> None:
         """All of them, or none if one is known already (or its id stands there twice).
@@ -142,24 +144,29 @@ class Submission:
                 time.sleep(pause)
             self._submit(self._new(list(together)), sync=self._how.sync)
 
-    def check_accepted(self) -> None:
-        """Raise InputError if the farm has refused any of the jobs."""
+    def confirm(self) -> None:
+        """Wait for the scheduler's answer; raises InputError if it has refused any of the jobs."""
         try:
-            self._client.check_accepted()
+            self.not_confirmed = self._client.check_accepted()
         except InputError:
-            self.submitted -= len(self._client.refused())
+            self.submitted -= sum(letter.jobs for letter in self._client.refused())
             raise
 
     def outcome(self) -> dict[str, object]:
         """Return the outcome as plain values."""
-        return {"submitted": self.submitted, "known": self.skipped, "first": self._first}
+        return {
+            "submitted": self.submitted,
+            "known": self.skipped,
+            "first": self._first,
+            "confirmed": not self.not_confirmed,
+        }
 
     def estimate(self) -> SubmissionEstimate | None:
         """Return when the last submitted job will be dispatched and finished, if known.
 
         Of jobs that come by and by it is not asked.
         """
-        if self._as_they_come or self._how.pace or not self._last:
+        if self._as_they_come or self._how.pace or not self._last or self.not_confirmed:
             return None
         return estimate_of(self._client, self._last)
 

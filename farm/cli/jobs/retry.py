@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from farm.app.jobs.lookup import ended_of, ids_given, next_tries
+from farm.app.jobs.lookup import ended_of, ids_given, try_again
 from farm.cli.jobs.job_options import Ids, Wanted, Where, filter_of
-from farm.cli.operating import operating
+from farm.cli.operating import operating, require_confirmed
 from farm.core.errors import InputError
 from farm.terminal.field_options import with_fields
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet, Redis
@@ -56,14 +56,12 @@ def retry(
             found = list(wanted.found(client, stable=True))
         else:
             found = ended_of(client, ids_given(job_ids or ()))
-        again = next_tries(client, found, once=filtered)
-        client.check_room(len(again))
-        client.submit(again)
-        client.check_accepted()
+        again, not_confirmed = try_again(client, found, once=filtered)
     if as_json:
-        print_json({"submitted": [job.id for job in again]})
+        print_json({"submitted": [job.id for job in again], "confirmed": not not_confirmed})
     elif filtered and not quiet:
         typer.echo(f"{many(len(again), 'job')} submitted again")
     elif not quiet:
         for one in again:
             typer.echo(one.id)
+    require_confirmed(not_confirmed)

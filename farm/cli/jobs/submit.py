@@ -15,7 +15,7 @@ from typer.models import OptionInfo
 from farm.app.jobs.sources import described, jobs_of, only_platform, parse_platform
 from farm.app.jobs.submission import Manner, Submission
 from farm.app.long_running.farm_place import reach
-from farm.cli.operating import operating
+from farm.cli.operating import operating, require_confirmed
 from farm.core.errors import FarmError, InputError, TraceError
 from farm.core.model import Job
 from farm.processes.signals import stop_on_signals
@@ -109,7 +109,9 @@ def submit(
     """Submit jobs to a live farm.
 
     Acknowledged jobs are stored on the farm's server, as durably as it stores anything (see
-    --sync). An id can be used only once: if any id is known already, nothing is submitted. An
+    --sync). An id can be used only once: if any id is known already, nothing is submitted. If the
+    scheduler refuses a job, as another client has submitted another one of its id, the exit code
+    is 2; if it does not say so in time, the submission is not confirmed, and the exit code is 1. An
     estimate of when the job (or the last of several) will be dispatched and finished is printed
     on standard error, or with --json as `estimate`.
 
@@ -173,6 +175,7 @@ def submit(
         typer.echo(submission.in_words())
         if estimate is not None:
             remark(estimate.in_words())
+    require_confirmed(submission.not_confirmed)
 
 
 def _kind_of(source: Path | None, trace_format: str | None, service_time: str | None) -> str:
@@ -236,8 +239,10 @@ def _play(
             update(description=f"{many(count, 'job')} submitted, {waiting:,} waiting")
 
         count, known = play(wanted, client, prefix, most_waiting, stop, show)
+        not_confirmed = client.check_accepted()
     if as_json:
-        print_json({"submitted": count, "known": known})
+        print_json({"submitted": count, "known": known, "confirmed": not not_confirmed})
     elif not quiet:
         besides = f", {known:,} known already" if known else ""
         remark(f"submitted {many(count, 'job')}{besides}")
+    require_confirmed(not_confirmed)

@@ -11,6 +11,7 @@ from farm.core import events
 from farm.core.alarms import Alarms
 from farm.core.commands import StaleEventError
 from farm.core.jobs.book import JobBook
+from farm.core.model import content_digest
 from farm.core.policies import Key, sort_key
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import Choices
@@ -44,7 +45,8 @@ class Reorderer:
             raise StaleEventError
         wanted = {"level": event.level, "score": event.score, "priority": event.priority}
         changes = {name: value for name, value in wanted.items() if value is not None}
-        state.job = msgspec.structs.replace(state.job, **changes)
+        submitted = content_digest(state.job)
+        state.job = msgspec.structs.replace(state.job, **changes, digest=submitted)
         before, state.key = state.key, self._key(state)
         state.lane.queue.rekeyed(state, before, event.at)
         self._dispatcher.look_again(event.at)

@@ -250,21 +250,37 @@ class FarmClient(Sender):
             chunk = following
         return count
 
-    def check_accepted(self) -> None:
-        """Raise InputError if the scheduler has refused any job that was submitted here.
+    def check_accepted(self) -> str:
+        """Wait until the scheduler has read what was submitted here; return why it has not.
 
-        Where no scheduler is running, or it takes longer to read them, nothing is known of that.
+        Empty: it has, and has accepted all of it. Raises InputError if it has refused any job.
         """
-        if not self._submitted or not self.is_attended():
-            return
-        last = place_of(self._submitted[-1])
-        if not _comes_true(lambda: place_of(self._submissions_read()) >= last, ANSWER_TIMEOUT):
-            return
+        if why := self.not_read():
+            return why
         if refused := self.refused():
+            count = sum(letter.jobs for letter in refused)
             raise InputError(
-                f"the farm has refused {many(len(refused), 'job')} of those that were submitted: "
-                f"{refused[-1].why} (farm admin dead-letters shows each)"
+                f"the farm has refused {many(count, 'job')} of those that were submitted: "
+                f"{refused[-1].why} (farm admin dead-letters shows them)"
             )
+        return ""
+
+    def not_read(self) -> str:
+        """Wait until the scheduler has read what was submitted here; return why it has not.
+
+        As long as it reads submissions it is waited for, also while these are not the next ones.
+        """
+        if not self._submitted:
+            return ""
+        if not self.is_attended():
+            return "the farm's scheduler has not reported lately"
+        last = place_of(self._submitted[-1])
+        read = self._submissions_read()
+        while place_of(read) < last:
+            before, read = read, self._read_after(read)
+            if read == before:
+                return f"the farm's scheduler has read no submissions for {ANSWER_TIMEOUT:g}s"
+        return ""
 
     def refused(self) -> list[DeadLetter]:
         """Return what was refused of that, the newest first."""
@@ -294,6 +310,11 @@ class FarmClient(Sender):
                 f"the farm at {redacted(self.url)} has not read within {ANSWER_TIMEOUT:g}s what "
                 "was submitted before: try again later"
             )
+
+    def _read_after(self, before: str) -> str:
+        """Wait until more submissions were read than up to this entry; return the last one."""
+        _comes_true(lambda: self._submissions_read() != before, ANSWER_TIMEOUT)
+        return self._submissions_read()
 
     def _submissions_read(self) -> str:
         """Return the last entry of the submissions that was read."""

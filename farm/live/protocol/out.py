@@ -53,11 +53,11 @@ class Out:
         commands, self.to_hosts = self.to_hosts, []
         return commands
 
-    def refuse(self, reason: Reason, why: str, what: object = None) -> None:
-        """Refuse the message that is being read, or a part of it."""
+    def refuse(self, reason: Reason, why: str, what: object = None, jobs: int = 1) -> None:
+        """Refuse the message that is being read, or a part of it; ``jobs``: how many are in it."""
         text = "" if what is None else msgspec.json.encode(what).decode()[:SHOWN]
         if self.message is not None:
-            self._refusals.add(self.message.refused(reason, why, text))
+            self._refusals.add(self.message.refused(reason, why, text, jobs))
 
     def letter_of(self, error: Exception) -> DeadLetter | None:
         """Return the message that cannot be handled, whole; None: none is to blame."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from farm.core.commands import Command, EndJob, RequestBuilder, SetAlarm
@@ -55,8 +55,7 @@ class ForSuccessor(NamedTuple):
 class Protocol:
     """Knows hosts, requested builders, submissions and plans; what comes of it goes to ``out``.
 
-    ``incarnation`` names the life of a farm whose hosts end with it; ``known`` returns which of
-    these jobs were submitted before (None: not checked).
+    ``incarnation`` names the life of a farm whose hosts end with it; ``known``: see Submissions.
     """
 
     def __init__(
@@ -66,7 +65,7 @@ class Protocol:
         speed: float,
         patience: Patience,
         incarnation: str,
-        known: Callable[[Sequence[str]], Container[str]] | None = None,
+        known: Callable[[Sequence[str]], Mapping[str, str]] | None = None,
     ) -> None:
         self.out = out
         self.roster = Roster(incarnation)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
 from farm.core import events
 from farm.core.events import JobsSubmitted
-from farm.core.model import Job, Platform
+from farm.core.model import Job, Platform, content_digest
 from farm.core.pools.spec import PoolSpec
 from farm.live.protocol.out import Out
 from farm.live.store.saved import SavedFarm
@@ -21,6 +21,8 @@ from farm.live.wire.report_checks import flaw_of
 MAX_PLATFORMS = 1000
 #: characters of attributes for which a job counts as one more (live.max_waiting)
 PAGE = 1024
+#: known ids that a refusal names
+NAMED = 3
 #: why a job is refused
 ONE_TOO_MANY = f"live jobs ask for {MAX_PLATFORMS} platforms of no pool already"
 
@@ -34,14 +36,15 @@ class Submissions:
 
     Args:
         live: counts them.
-        known: returns which of these jobs were submitted before; None: not checked.
+        known: returns the content digests of those of these jobs that were submitted before;
+            None: not checked.
     """
 
     def __init__(
         self,
         live: LiveJobs,
         out: Out,
-        known: Callable[[Sequence[str]], Container[str]] | None = None,
+        known: Callable[[Sequence[str]], Mapping[str, str]] | None = None,
     ) -> None:
         self._live, self._out, self.known = live, out, known
         #: how many jobs in all
@@ -52,8 +55,8 @@ class Submissions:
         self.ended = False
         #: largest intended arrival -> intake, farm seconds
         self.worst_delay = 0.0
-        #: accepted ids that ``known`` may not know yet
-        self._just_now: set[str] = set()
+        #: accepted jobs that ``known`` may not know yet, by id
+        self._just_now: dict[str, Job] = {}
 
     def go_on(self, saved: SavedFarm) -> None:
         """Know the jobs of an earlier scheduler."""
@@ -95,22 +98,43 @@ class Submissions:
         return sound
 
     def _new(self, jobs: Sequence[Job]) -> tuple[Job, ...]:
-        """Leave out jobs that were submitted before, and refuse those of a platform too many."""
+        """Leave out jobs that were submitted before, and refuse those of a platform too many.
+
+        A known id with another content is another job, which its submitter believes to be
+        accepted: it is refused.
+        """
         if not self._out.events:
             self._just_now.clear()
-        known = self.known([job.id for job in jobs]) if self.known and jobs else ()
+        known = self.known([job.id for job in jobs]) if self.known and jobs else {}
         new: list[Job] = []
+        others: list[Job] = []
         for job in jobs:
-            if job.id in known or job.id in self._just_now:
+            digest = known.get(job.id)
+            if digest is None and job.id in self._just_now:
+                digest = content_digest(self._just_now[job.id])
+            if digest is not None:
+                if digest != content_digest(job):
+                    others.append(job)
                 continue
             if (platform := self._live.take(job)) is None:
                 self._out.refuse("out-of-bounds", f"job {job.id}: {ONE_TOO_MANY}", job)
                 continue
             if self.known is not None:
-                self._just_now.add(job.id)
+                self._just_now[job.id] = job
             _share_parts(job, platform)
             new.append(job)
+        if others:
+            self._refuse_known(others)
         return tuple(new)
+
+    def _refuse_known(self, jobs: Sequence[Job]) -> None:
+        """Refuse jobs of a submission whose ids other jobs have."""
+        names = ", ".join(job.id for job in jobs[:NAMED])
+        more = ", …" if len(jobs) > NAMED else ""
+        why = f"the farm has other jobs of these ids already: {names}{more}"
+        if len(jobs) == 1:
+            why = f"the farm has another job of this id already: {names}"
+        self._out.refuse("known", why, jobs[0], len(jobs))
 
 
 class LiveJobs:

@@ -17,9 +17,10 @@ import msgspec
 
 from farm.core.commands import EndJob
 from farm.core.errors import ServerError
+from farm.core.model import Job, content_digest
 from farm.live.clock import MachineClock
 from farm.live.redis.connection import Connection
-from farm.live.redis.keys import LAST_ENTRY, Cursor, Keys, after, literal
+from farm.live.redis.keys import LAST_ENTRY, UNREADABLE, Cursor, Keys, after, literal
 from farm.live.redis.leader_fencing import Fence, LostWritesError, carry_out
 from farm.live.redis.trouble import PassOverSpoilt
 from farm.live.store.batch import Batch, pieces
@@ -215,18 +216,19 @@ class Store:
 
     # --- reading ------------------------------------------------------------------------------
 
-    def known(self, job_ids: Sequence[str]) -> set[str]:
-        """Return which of these ids belong to a job, live or ended (of those still kept).
+    def known(self, job_ids: Sequence[str]) -> dict[str, str]:
+        """Return the content digests of those jobs that are there, live or ended (if still kept).
 
-        Raises LostWritesError.
+        Of what cannot be read it is empty. Raises LostWritesError.
         """
         if not job_ids:
-            return set()
+            return {}
         pipe = self._client.pipeline(transaction=False)
         for key in (self._keys.jobs, self._keys.results):
             pipe.hmget(key, job_ids)
         live, ended = carry_out(pipe)
-        return {name for name, a, b in zip(job_ids, live, ended, strict=True) if a or b}
+        records = {name: a or b for name, a, b in zip(job_ids, live, ended, strict=True)}
+        return {name: _digest_in(record) for name, record in records.items() if record}
 
     def _platforms(self) -> list[str]:
         with PassOverSpoilt():
@@ -241,6 +243,19 @@ class Store:
         for name in names:
             pipe.llen(self._keys.host_list(name))
         return dict(zip(names, carry_out(pipe), strict=True))
+
+
+class _Submitted(msgspec.Struct):
+    """What a live job's record and an ended one's have in common."""
+
+    job: Job
+
+
+def _digest_in(record: bytes) -> str:
+    """Return the content digest of a stored job; empty if it cannot be read."""
+    with contextlib.suppress(*UNREADABLE):
+        return content_digest(msgspec.json.decode(record, type=_Submitted).job)
+    return ""
 
 
 def _meta(speed: float) -> dict[str, str | int]:

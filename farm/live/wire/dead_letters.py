@@ -25,9 +25,16 @@ KEPT = 1000
 SHOWN = 4096
 
 Reason = Literal[
-    "unreadable", "version", "too-large", "out-of-bounds", "unknown-life", "not-its-own", "error"
+    "unreadable",
+    "version",
+    "too-large",
+    "out-of-bounds",
+    "known",
+    "unknown-life",
+    "not-its-own",
+    "error",
 ]
-"""Why a message was refused (docs/explanation/reliability.md says what each means)."""
+"""Why a message was refused (docs/reference/refused-messages.md says what each means)."""
 
 
 class DeadLetter(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -43,6 +50,8 @@ class DeadLetter(msgspec.Struct, frozen=True, omit_defaults=True):
     sender: str = ""
     #: the message, or its beginning
     text: str = ""
+    #: of a submission: how many of its jobs were refused
+    jobs: int = 1
 
 
 class Refusals:

@@ -113,10 +113,10 @@ class InboxEntry(msgspec.Struct, frozen=True, gc=False):
     envelope: Envelope[Report]
     data: bytes = b""
 
-    def refused(self, reason: Reason, why: str, text: str = "") -> DeadLetter:
+    def refused(self, reason: Reason, why: str, text: str = "", jobs: int = 1) -> DeadLetter:
         """Return what is kept of it, or of the part of it that is this text."""
         kept = text or shown(self.data)
-        return DeadLetter(self.stream, self.id, reason, why, self.envelope.sender, kept)
+        return DeadLetter(self.stream, self.id, reason, why, self.envelope.sender, kept, jobs)
 
 
 class Inbox:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -18,7 +19,6 @@ from farm.app.jobs import submission
 from farm.app.jobs.sources import standard_input
 from farm.core.errors import InputError
 from farm.core.model import Job
-from farm.live.operating import client
 from farm.live.operating.client import FarmClient
 from farm.live.redis.connection import connect
 from farm.live.redis.server import EmbeddedServer, _wheel_binary
@@ -284,7 +284,7 @@ def test_a_load_reports_which_jobs_are_known(still: StillFarm):
     path = still.folder / "nightly.yaml"
     path.write_text(LOAD % "amd64", encoding="utf-8")
     words = ("submit", str(path), "--prefix", "n")
-    assert still.rows(*words) == [{"submitted": 3, "known": 0}]
+    assert still.rows(*words) == [{"submitted": 3, "known": 0, "confirmed": True}]
     first, second, third = (job.id for job in still.submitted())
     still.end(first)
     still.wait(second)
@@ -297,10 +297,25 @@ def test_a_refused_job_does_not_count_as_submitted(still: StillFarm, monkeypatch
     why = "live jobs ask for 1000 platforms of no pool already"
     letters = [DeadLetter("submissions", "1-1", "out-of-bounds", why)]
     monkeypatch.setattr(FarmClient, "is_attended", lambda *_: True)
-    monkeypatch.setattr(client, "_comes_true", lambda *_: True)
     monkeypatch.setattr(FarmClient, "refused", lambda _: letters)
     words = ("submit", "--service-time", "1s", "--platform", "amd64/virtual", "--quiet")
     assert "submitted before" not in still.says(*words, code=2)
     told = still.says(*words, "--count", "2", code=2)
     assert "refused 1 job of those that were submitted: live jobs ask for" in told
     assert "(1 job was submitted before that; --skip-known skips them)" in told
+
+
+def test_what_the_scheduler_does_not_answer_is_not_confirmed(still: StillFarm):
+    """Exit code 0 said that jobs were accepted which another client's had displaced."""
+    still.not_read = "the farm's scheduler sleeps"
+    words = ("submit", "--service-time", "1s", "--platform", "amd64/virtual", "--id")
+    done = still.farm(*words, "a")
+    assert (done.exit_code, done.stdout) == (1, "a\n")
+    assert "not confirmed: the farm's scheduler sleeps. What was submitted is stored" in done.stderr
+    assert json.loads(still.farm(*words, "b", "--json").stdout)["confirmed"] is False
+    path = still.folder / "nightly.yaml"
+    path.write_text(LOAD % "amd64", encoding="utf-8")
+    assert still.farm("submit", str(path)).exit_code == 1
+    still.end("ended")
+    assert still.farm("retry", "ended").exit_code == 1
+    assert still.submitted()[-1].id == "ended~2"

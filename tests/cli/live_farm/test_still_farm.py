@@ -205,7 +205,9 @@ def test_retrying_by_outcome_tries_each_once(still: StillFarm):
     assert still.says("retry", "--state", "failed") == "1 job submitted again\n"
     assert [job.id for job in still.submitted()] == ["a~2"]
     assert still.says("retry", "c", "b").split() == ["c~3", "b~2"]
-    assert still.rows("retry", "-", stdin="c\nc~2\n") == [{"submitted": ["c~4", "c~3"]}]
+    assert still.rows("retry", "-", stdin="c\nc~2\n") == [
+        {"submitted": ["c~4", "c~3"], "confirmed": True}
+    ]
     still.inbox()
     assert "is running; allowed: a job that has ended" in still.says("retry", "a", "r", code=2)
     assert "found no jobs" in still.says("retry", code=2)

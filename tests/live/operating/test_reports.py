@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from farm.app.api import load_scenario
+from farm.app.jobs.lookup import ended_of, try_again
 from farm.app.jobs.scenario_submission import play
 from farm.assembly import make_rules
 from farm.core.commands import EndJob, StartJob
@@ -20,8 +21,10 @@ from farm.core.events import (
     AlarmRang,
     BuilderJoined,
     BuilderLost,
+    CancelRequested,
     DrainRequested,
     JobsSubmitted,
+    PriorityChanged,
     UndrainRequested,
 )
 from farm.core.model import Builder, Job, Platform
@@ -37,7 +40,7 @@ from farm.live.redis.connection import Connection
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import Server
 from farm.live.wire.inbox import Inbox
-from farm.live.wire.messages import Ask, Plan, Watch
+from farm.live.wire.messages import UNSTAMPED, Ask, Plan, Watch
 from farm.live.wire.pool_report import LostBuilder
 from farm.processes.signals import StopRequest
 from tests.worlds.stepwise import POOLS, Clock, Leader
@@ -242,6 +245,83 @@ def test_a_submitter_learns_what_the_farm_refused(
             one.check_accepted()
         assert [letter.why for letter in one.refused()] == [f"job j2: {submissions.ONE_TOO_MANY}"]
         assert list(one.known(["j0", "j1", "j2"])) == ["j0", "j1"]
+
+
+def test_one_of_two_submitters_of_one_id_learns_that_the_other_was_faster(
+    server: Server, keys: Keys, lead: Lead, monkeypatch
+):
+    """Both had an acknowledgement, and one job was dropped; equal ones are one job still.
+
+    Also of a job that has ended, and of one that an operator has changed since.
+    """
+    leader = lead()
+    leader.control().turn()
+    turn = SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: leader.turn())
+    monkeypatch.setattr(client_module, "time", turn)
+    jobs = [Job(id=name, service_time=1.0) for name in ("a", "b")]
+    others = [Job(id=name, service_time=2.0) for name in ("b", "c")]
+    with FarmClient(server.url, keys.prefix) as one, FarmClient(server.url, keys.prefix) as other:
+        one.submit(jobs)
+        other.submit(others)
+        assert one.check_accepted() == ""
+        with pytest.raises(InputError, match=r"refused 1 job .* job of this id already: b"):
+            other.check_accepted()
+        one.send(PriorityChanged(UNSTAMPED, "a", level=5), CancelRequested(UNSTAMPED, ("b",)))
+        leader.turn()
+        assert [leader.scheduler.jobs["a"].job.level, one.known(["a", "b"])] == [
+            5,
+            {"a": False, "b": True},
+        ]
+        one.submit(jobs)
+        assert one.check_accepted() == ""
+        with FarmClient(server.url, keys.prefix) as third:
+            third.submit([Job(id="b", service_time=3.0)])
+            with pytest.raises(InputError, match="another job of this id"):
+                third.check_accepted()
+
+
+def test_who_tries_a_job_again_at_the_same_moment_takes_the_next_number(
+    server: Server, keys: Keys, lead: Lead, monkeypatch
+):
+    """Two were told that theirs was j~2, and there was one job."""
+    leader = lead()
+    leader.control().turn()
+    turn = SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: leader.turn())
+    monkeypatch.setattr(client_module, "time", turn)
+    with FarmClient(server.url, keys.prefix) as one, FarmClient(server.url, keys.prefix) as other:
+        one.submit([Job(id="j", service_time=1.0)])
+        assert one.check_accepted() == ""
+        one.send(CancelRequested(UNSTAMPED, ("j",)))
+        leader.turn()
+        ended = ended_of(one, ["j"])
+        submit, faster = one.submit, list[str]()
+
+        def submit_after_the_other(jobs: list[Job]) -> int:
+            if not faster:
+                faster.extend(job.id for job in try_again(other, ended, once=False)[0])
+            return submit(jobs)
+
+        monkeypatch.setattr(one, "submit", submit_after_the_other)
+        again, not_confirmed = try_again(one, ended, once=False)
+        assert (faster, [job.id for job in again], not_confirmed) == (["j~2"], ["j~3"], "")
+        assert set(one.known(["j~2", "j~3", "j~4"])) == {"j~2", "j~3"}
+
+
+def test_a_scheduler_that_reads_no_submissions_confirms_none(
+    server: Server, keys: Keys, lead: Lead, monkeypatch
+):
+    """Its silence was taken for consent; one that still reads others' is waited for."""
+    leader = lead()
+    leader.control().turn()
+    monkeypatch.setattr(client_module, "ANSWER_TIMEOUT", 0.0)
+    with FarmClient(server.url, keys.prefix) as submitter:
+        submitter.submit([Job(id=f"j{number}", service_time=1.0) for number in range(500)])
+        assert "has read no submissions for" in submitter.check_accepted()
+        monkeypatch.setattr(client_module, "_comes_true", lambda *_: leader.turn())
+        assert submitter.check_accepted() == ""
+        assert submitter.not_read() == ""
+        monkeypatch.setattr(client_module, "FRESH", -1.0)
+        assert "has not reported lately" in submitter.check_accepted()
 
 
 @pytest.fixture

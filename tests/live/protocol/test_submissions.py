@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from farm.core.events import JobsSubmitted, PoolPlanned
-from farm.core.model import Job, Platform
+from farm.core.model import Job, Platform, content_digest
 from farm.live.protocol.submissions import MAX_PLATFORMS
 from farm.live.wire.messages import UNSTAMPED, Plan, Watch
 from tests.fixtures.door import Door
@@ -25,17 +25,36 @@ def submit(door: Door, **intended: float | None) -> None:
 
 def test_a_job_submitted_by_two_clients_at_the_same_moment_is_one_job(door: Door):
     """Counted once, too; readers of the farm's jobs do not see them before they are stored."""
-    kept: set[str] = set()
-    door.protocol.submissions.known = kept.intersection
+    kept: dict[str, str] = {}
+    door.protocol.submissions.known = lambda _: kept
     submit(door, a=None, b=None)
     submit(door, b=None, c=None)
-    taken = [job.id for event in door.events(JobsSubmitted) for job in event.jobs]
-    assert taken == ["a", "b", "c"]
+    taken = [job for event in door.events(JobsSubmitted) for job in event.jobs]
+    assert [job.id for job in taken] == ["a", "b", "c"]
     assert door.protocol.submissions.accepted == 3
     door.out.events.clear()
-    kept.update(taken)
+    kept.update((job.id, content_digest(job)) for job in taken)
     submit(door, c=None, d=None)
     assert door.protocol.submissions.accepted == 4
+    assert door.refusals.take() == ([], {})
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_another_job_of_a_known_id_is_refused(door: Door, stored: bool):
+    """It was passed over in silence: its submitter had an acknowledgement, and no job."""
+    kept: dict[str, str] = {}
+    door.protocol.submissions.known = lambda _: kept
+    jobs = tuple(Job(id=f"j{number}", service_time=1.0) for number in range(6))
+    door.hear("one", JobsSubmitted(UNSTAMPED, jobs), stream="submissions")
+    if stored:
+        door.out.events.clear()
+        kept.update((job.id, content_digest(job)) for job in jobs)
+    others = tuple(Job(id=f"j{number}", service_time=2.0) for number in range(1, 9))
+    door.hear("two", JobsSubmitted(UNSTAMPED, others), stream="submissions")
+    assert door.protocol.submissions.accepted == 9
+    (letter,), counts = door.refusals.take()
+    assert (letter.sender, letter.jobs, counts) == ("two", 5, {"known": 1})
+    assert letter.why == "the farm has other jobs of these ids already: j1, j2, j3, …"
 
 
 def test_no_job_arrives_after_it_was_received(door: Door):

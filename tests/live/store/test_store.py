@@ -226,7 +226,7 @@ def test_a_farm_is_rewritten_in_place_of_old_data(store: ReadableStore, redis, k
     assert store.waiting("amd64/virtual", 0, 9) == ["job-2"]
     assert set(store.reader.jobs()) == {"job-2"}
     assert redis.zcard(keys.running) == redis.llen(keys.host_list("host")) == 0
-    assert store.known(["job-0", "job-1", "job-2"]) == {"job-0", "job-2"}
+    assert set(store.known(["job-0", "job-1", "job-2"])) == {"job-0", "job-2"}
     saved = store.reader.saved()
     assert saved is not None
     assert (saved.at, saved.rules, saved.speed, set(saved.lives)) == (10.0, "rules", 1.0, {"host"})
