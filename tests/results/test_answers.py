@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import farm
+from farm.app.runs.advice import advice_for
 from farm.core.errors import InputError
 from farm.results.comparison.answer import Choice, answer_of_choices, answer_of_sweep, frontier
 from farm.results.comparison.metrics import metrics_named
 from farm.results.formatting import sentence, spoken_span
+from farm.results.summary.answer import answer_of_run
 from farm.results.summary.objectives import parse_objective
+from farm.results.summary.summary import Summary
 from farm.testing import small_scenario
 
 AMD, ARM = {"processor": "amd64"}, {"processor": "arm64"}
@@ -40,7 +45,9 @@ def test_a_shortage_names_builders_hours_and_how_many_more_halve_it():
     found = answer(both, BURST, {**DAILY, "count": 1})
     assert found.startswith("p95 wait ")
     assert "the farm is short of few builders between 1h and" in found
-    assert found.endswith("; two more halve it")
+    assert re.search(
+        r"; with two more few builders it is \d+ min \(\+0\.\d builder-hours\)$", found
+    )
 
 
 def test_the_pool_whose_jobs_wait_longest_is_named():
@@ -55,7 +62,7 @@ def test_the_pool_whose_jobs_wait_longest_is_named():
     assert f", for slow {spoken_span(slow['p95'])}: the farm is short of slow " in found.answer
     more = farm.simulate({"pools": pools, "workload": workload}, pools__slow__builders=2)
     assert more.summary["pools"]["slow"]["waiting_time_s"]["p95"] <= slow["p95"] / 2
-    assert found.answer.endswith("; one more halves that")
+    assert "; first one more slow builder (p95 " in found.answer
 
 
 def test_a_queue_that_is_there_all_along_has_no_first_hour():
@@ -73,10 +80,77 @@ def test_the_claim_on_more_builders_is_simulated():
         for more in range(4)
     ]
     found = next(more for more in range(4) if waits[more] <= waits[0] / 2)
-    words = ["", "one more halves it", "two more halve it", "three more halve it"]
-    assert before.answer.endswith(words[found])
+    words = ["", "one more builder", "two more builders", "three more builders"]
+    assert f"; with {words[found]} it is {spoken_span(waits[found])} (" in before.answer
     own = farm.simulate(document, jobs=[])
     assert own.answer == "no job was submitted"
+
+
+@pytest.mark.parametrize(
+    "example",
+    [
+        "quickstart", "fail-fast", "fair-share-two-teams", "heavy-light", "sticky-images",
+        "thesis-consecutive-matrices", "thesis-single-matrix", "mm1",
+    ],
+)  # fmt: skip
+def test_the_advice_on_an_example_comes_true(example: str):
+    """Each remedy is done as a user would, on top of those before it; a long run has a command."""
+    result = farm.simulate(example)
+    advice = advice_for(result.kept)
+    assert advice is not None
+    if not advice.remedies:
+        assert "; farm plan --slo 'p95(waiting_time) < " in result.answer
+        return
+    builders = {pool.name: pool.builders for pool in result.scenario.pools}
+    changes: dict[str, object] = {}
+    wait = result.summary["waiting_time_s"]["p95"]
+    for remedy in advice.remedies:
+        assert remedy.wait_before == wait
+        changes[f"pools__{remedy.pool}__builders"] = builders[remedy.pool] + remedy.builders
+        wait = farm.simulate(example, **changes).summary["waiting_time_s"]["p95"]
+        assert remedy.wait == wait
+        assert spoken_span(wait) in result.answer
+
+
+def test_the_remedy_that_saves_most_for_its_cost_comes_first():
+    """Windows jobs wait longest in quickstart, and more builders for them help the farm little."""
+    result = farm.simulate("quickstart")
+    assert "; first two more linux builders (p95 26 → " in result.answer
+    waits = {
+        pool: farm.simulate("quickstart", **{f"pools__{pool}__builders": builders}).summary
+        for pool, builders in (("linux", 14), ("windows", 6))
+    }
+    assert waits["linux"]["waiting_time_s"]["p95"] < waits["windows"]["waiting_time_s"]["p95"] / 2
+
+
+def test_a_policy_that_halves_the_wait_is_advised():
+    """Longest first lets short jobs wait for hours, and another policy costs nothing."""
+    said = farm.simulate("quickstart", policy="ljf").answer
+    assert "; first policy fifo (p95 93 → 26 min, at no cost), then two more linux" in said
+
+
+def test_a_live_run_is_advised_by_its_simulation():
+    """It says so; where the simulation waits otherwise, nothing is advised."""
+    result = farm.simulate("quickstart")
+    live = msgspec.structs.replace(result.kept.summary, world="live")
+    advice = advice_for(_Run(live, result))
+    assert advice is not None
+    said = answer_of_run(live, lambda: result.jobs, result.scenario, advice)
+    assert "; in simulation, first two more linux builders" in said
+
+    waits = msgspec.structs.replace(live.waiting_time, p95=2 * live.waiting_time.p95)
+    longer = msgspec.structs.replace(live, waiting_time=waits)
+    assert advice_for(_Run(longer, result)) is None
+
+
+class _Run:
+    """A run with another summary."""
+
+    def __init__(self, summary: Summary, result: farm.Result) -> None:
+        self.summary = summary
+        self.jobs = result.jobs
+        self.scenario = result.scenario
+        self.path = None
 
 
 def test_jobs_of_your_own_are_not_simulated_again():

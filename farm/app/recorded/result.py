@@ -47,23 +47,28 @@ class Result:
 
     @cached_property
     def answer(self) -> str:
-        """One sentence: how long jobs wait, for which builders, when, and how many more halve it.
+        """One sentence: how long jobs wait, for which builders, when, and what would help most.
 
-        The last is simulated, for short simulated runs; a long or live run does not say it.
+        Whatever it advises was simulated; of a long run it names the command that finds it.
 
         >>> farm.simulate("quickstart").answer
         'p95 wait 26 min: …'
         """
         return self.answered()
 
-    def answered(self, on_share: Callable[[float], object] = float) -> str:
-        """Return ``answer``; ``on_share`` is given how much is done, 0 to 1."""
-        from farm.app.runs.more_builders import more_builders  # noqa: PLC0415 - it simulates
+    def answered(
+        self, on_share: Callable[[float], object] = float, *, with_advice: bool = True
+    ) -> str:
+        """Return ``answer``; ``on_share`` is given how much is done, 0 to 1.
+
+        Without advice nothing is simulated.
+        """
+        from farm.app.runs.advice import advice_for  # noqa: PLC0415 - it simulates
 
         run = self.kept
-        more = more_builders(run, on_share)
         scenario = self._readable_scenario if run.has_jobs else None
-        return answer_of_run(run.summary, lambda: run.jobs, scenario, more)
+        advice = advice_for(run, on_share) if scenario is not None and with_advice else None
+        return answer_of_run(run.summary, lambda: run.jobs, scenario, advice)
 
     @property
     def _readable_scenario(self) -> Scenario | None:

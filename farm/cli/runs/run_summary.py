@@ -73,7 +73,7 @@ def show(result: Result, *, as_json: bool, quiet: bool) -> None:
         from farm.results.summary import table  # noqa: PLC0415 - rich, and JSON needs none of it
 
         with shared_progress("finding where builders are short", silent=quiet) as on_share:
-            answer = result.answered(on_share)  # it simulates
+            answer = result.answered(on_share, with_advice=not quiet)
         note(styled(sentence(answer), "bold"))
         note(table.render_summary(summary))
     remark(*(f"warning: {one}" for one in summary.warnings))

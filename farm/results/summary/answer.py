@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from shlex import quote
 from typing import NamedTuple
 
 import numpy as np
 
 from farm.core.model import Platform
 from farm.results.figures.time_axis import WallClock, instant
-from farm.results.formatting import spoken_number, spoken_span
+from farm.results.formatting import spoken_in, spoken_number, spoken_span, spoken_unit
 from farm.results.summary.costs import Part
 from farm.results.summary.summary import Summary
 from farm.results.table.columns import Flags, Floats, time_within
@@ -37,26 +38,40 @@ QUEUE, MOST = 0.1, 0.8
 """With this share of its longest a queue is there; for this share of the time, most of it."""
 
 
-class MoreBuilders(NamedTuple):
-    """How many more builders of a pool at least halve the p95 wait of its jobs, or help at all."""
+class Remedy(NamedTuple):
+    """A change that shortens the waits of a run, on top of those before it, as simulated."""
 
-    pool: str
+    #: more builders of this pool; None: another policy
+    pool: str | None
     builders: int
-    #: what it is then
+    policy: str | None
+    #: p95 wait of all jobs before and after, seconds
+    wait_before: float
     wait: float
+    #: how much longer builders are there for it, all together, seconds
+    builder_time: float
+
+
+class Advice(NamedTuple):
+    """What shortens the waits of a run."""
+
+    #: the best change first; none: they were not searched, since that takes too long
+    remedies: tuple[Remedy, ...]
+    #: the scenario file by which a command finds them
+    scenario: str | None = None
 
 
 def answer_of_run(
     summary: Summary,
     jobs_of_run: Callable[[], JobTable],
     scenario: Scenario | None,
-    more: MoreBuilders | None = None,
+    advice: Advice | None = None,
 ) -> str:
     """Return the first sentence on a run: its p95 wait, what is short, and when.
 
     The jobs are only looked at if something is. Without the scenario, as of a version that knows
-    other keys, it says nothing of builders. ``more`` is what more builders would do, where that was
-    simulated.
+    other keys, it says nothing of builders. ``advice``: what would help; the shortage that is named
+    is then the one that its first remedy is for.
     """
     counts, wait = summary.jobs, summary.waiting_time
     if not counts.submitted:
@@ -71,17 +86,20 @@ def answer_of_run(
     elif not is_short(summary):
         text = text if wait.p95 else "fewer than one in twenty jobs waited"
         text += ": there are enough builders"
-    elif scenario and (shortage := shortage_of(jobs_of_run(), summary, scenario)) is not None:
-        waits, it = wait.p95, "it"
+    elif scenario and (shortages := shortages_of(jobs_of_run(), summary, scenario)):
+        shortage = _first_for(advice, shortages)
+        waits = wait.p95
         if shortage.wait is not None and spoken_span(shortage.wait) != spoken_span(wait.p95):
-            waits, it = shortage.wait, "that"
+            waits = shortage.wait
             text += f", for {_name(shortage)} {spoken_span(waits)}"
         boots = [pool.boot_time for pool in shortage.pools if pool.provisioner or pool.uses]
         if any(boot / BOOTS <= waits <= BOOTS * boot for boot in boots):
             return "; ".join([f"{text}: {_builders(shortage)} take as long to boot", *ended])
         text += f": {_why(shortage)}{_when(shortage)}"
-        if more is not None and more.pool in {pool.name for pool in shortage.pools}:
-            text += f"; {_with_more(more, waits, it)}"
+        if advice is not None:
+            where = "in simulation, " if summary.world == "live" and advice.remedies else ""
+            advised = _advised(advice, wait.p95, several_pools=len(scenario.pools) > 1)
+            text += f"; {where}{advised}"
     return "; ".join([text, *ended])
 
 
@@ -115,42 +133,93 @@ class Shortage(NamedTuple):
     clock: WallClock | None = None
 
 
-def shortage_of(jobs: JobTable, summary: Summary, scenario: Scenario) -> Shortage | None:
-    """Return which jobs wait longest, for which pools, and when; None: none waited.
+def shortages_of(jobs: JobTable, summary: Summary, scenario: Scenario) -> list[Shortage]:
+    """Return which jobs waited, for which pools, and when: the longest p95 wait first.
 
-    Those of the platform with the longest p95 wait, of the platforms with at least ``WORTH`` of all
-    time waited: a platform of many jobs may have the longest sum while another's wait far longer,
-    and one with hardly any waiting is not what matters.
-
-    When: most of the time, if a queue was there for ``MOST`` of it; else the shortest span, in
-    intervals of a readable length, that has half of the time waited; of several days the hours of
-    the day, if these are few.
+    One for each platform with at least ``WORTH`` of all time waited: a platform of many jobs may
+    have the longest sum while another's wait far longer, and one with hardly any waiting is not
+    what matters. Empty: no job waited.
     """
     window, arrived_at = summary.window, jobs.arrived_at
     counts = (window.start <= arrived_at) & (arrived_at < window.end)
     began = np.where(np.isnan(jobs["started_at_s"]), jobs["finished_at_s"], jobs["started_at_s"])
     waited = np.where(counts, np.nan_to_num(began - arrived_at), 0.0).clip(0.0)
-    names, of = np.unique(jobs["platform"], return_inverse=True)
-    sums = np.bincount(of, waited, len(names))
+    names, platform_of_job = np.unique(jobs["platform"], return_inverse=True)
+    sums = np.bincount(platform_of_job, waited, len(names))
     if not sums.any():
-        return None
-    worth = sums >= WORTH * sums.sum()
+        return []
     waits = [_p95_of(summary, str(name)) for name in names]
-    place = max(np.flatnonzero(worth).tolist(), key=lambda n: (waits[n], sums[n]))
-    platform = str(names[place])
+    is_worth = sums >= WORTH * sums.sum()
+    longest_first = sorted(
+        np.flatnonzero(is_worth).tolist(), key=lambda n: (waits[n], sums[n]), reverse=True
+    )
+    first_arrival = min(0.0, float(arrived_at[counts].min()))
+    whole_time = float(np.nan_to_num(jobs["finished_at_s"][counts]).max()) - first_arrival
+    shortages = []
+    for number in longest_first:
+        has_waited = (platform_of_job == number) & (waited > 0.0)
+        shortages.append(
+            _shortage(
+                jobs,
+                scenario,
+                platform=str(names[number]),
+                wait=None if np.isinf(waits[number]) else waits[number],
+                starts=arrived_at[has_waited],
+                ends=began[has_waited],
+                whole_time=whole_time,
+            )
+        )
+    return shortages
+
+
+def _shortage(
+    jobs: JobTable,
+    scenario: Scenario,
+    *,
+    platform: str,
+    wait: float | None,
+    starts: Floats,
+    ends: Floats,
+    whole_time: float,
+) -> Shortage:
+    """Return what the jobs of a platform waited for, and when.
+
+    When: most of the time, if a queue was there for ``MOST`` of it; else the shortest span, in
+    intervals of a readable length, that has half of the time waited; of several days the hours of
+    the day, if these are few.
+
+    Args:
+        jobs: all jobs of the run.
+        scenario: of the run.
+        platform: of the jobs that waited.
+        wait: their p95 wait, seconds.
+        starts: when the wait of each began.
+        ends: when it ended.
+        whole_time: from the run's begin to the last finish, seconds.
+    """
     pools = [pool for pool in scenario.pools if _runs(pool, platform)]
-    chosen = (of == place) & (waited > 0.0)
-    starts, ends = arrived_at[chosen], began[chosen]
     span, daily = None, False
-    over = np.nan_to_num(jobs["finished_at_s"][counts]).max()
-    if _time_of_queue(starts, ends) < MOST * (over - min(0.0, arrived_at[counts].min())):
+    if _time_of_queue(starts, ends) < MOST * whole_time:
         span, daily = _span(starts, ends, scenario.time_of_week)
-    clock = WallClock.of(scenario.starts) if scenario.goes_by_the_week else None
-    wait = None if np.isinf(waits[place]) else waits[place]
     return Shortage(
-        platform, wait, pools, len(scenario.pools) > len(pools),
-        _full(jobs, pools, starts, ends), span, daily, clock,
-    )  # fmt: skip
+        platform=platform,
+        wait=wait,
+        pools=pools,
+        others=len(scenario.pools) > len(pools),
+        full=_full(jobs, pools, starts, ends),
+        span=span,
+        daily=daily,
+        clock=WallClock.of(scenario.starts) if scenario.goes_by_the_week else None,
+    )
+
+
+def _first_for(advice: Advice | None, shortages: Sequence[Shortage]) -> Shortage:
+    """Return the shortage that the first remedy is for; else that of the longest wait."""
+    pool = advice.remedies[0].pool if advice is not None and advice.remedies else None
+    for shortage in shortages:
+        if pool in {short.name for short in shortage.pools}:
+            return shortage
+    return shortages[0]
 
 
 def _p95_of(summary: Summary, platform: str) -> float:
@@ -271,8 +340,46 @@ def _when(one: Shortage) -> str:
     return f" between {start} and {end.removeprefix(f'{day} ' if day else '')}"
 
 
-def _with_more(more: MoreBuilders, wait: float, it: str) -> str:
-    number, verb = spoken_number(more.builders), "s" if more.builders == 1 else ""
-    if 0.3 * wait <= more.wait <= 0.5 * wait:
-        return f"{number} more halve{verb} {it}"
-    return f"with {number} more {it} is {spoken_span(more.wait)}"
+def _advised(advice: Advice, wait: float, *, several_pools: bool) -> str:
+    """Return what helps, or the command that finds it; ``wait``: the p95 wait of the run (s)."""
+    if not advice.remedies:
+        objective = f"{wait / 120:.0f}m" if wait >= 240 else f"{wait / 2:.0f}s"
+        farm = f" {quote(advice.scenario)}" if advice.scenario else ""
+        command = f"farm plan{farm} --slo 'p95(waiting_time) < {objective}'"
+        return f"{command} finds how many more it takes"
+    first, *others = advice.remedies
+    change = _change(first, several_pools=several_pools)
+    cost = _cost(first)
+    if not others:
+        return f"with {change} it is {spoken_span(first.wait)} ({cost})"
+    waits = _from_to(first.wait_before, first.wait)
+    texts = [f"first {change} (p95 {waits}, {cost})"]
+    texts += [
+        f"then {_change(remedy, several_pools=several_pools)} "
+        f"(→ {spoken_span(remedy.wait)}, {_cost(remedy)})"
+        for remedy in others
+    ]
+    return ", ".join(texts)
+
+
+def _change(remedy: Remedy, *, several_pools: bool) -> str:
+    if remedy.pool is None:
+        return f"policy {remedy.policy}"
+    builders = "builder" if remedy.builders == 1 else "builders"
+    pool = f"{remedy.pool} " if several_pools else ""
+    return f"{spoken_number(remedy.builders)} more {pool}{builders}"
+
+
+def _from_to(before: float, after: float) -> str:
+    """Return a change of a span, with one unit if both have the same: ``26 → 8.3 min``."""
+    unit, length = spoken_unit(before)
+    unit_before = "" if spoken_unit(after)[0] == unit else f" {unit}"
+    return f"{spoken_in(before, length)}{unit_before} → {spoken_span(after)}"
+
+
+def _cost(remedy: Remedy) -> str:
+    """Return the time of builders that a remedy takes."""
+    if remedy.pool is None:
+        return "at no cost"
+    hours = remedy.builder_time / 3600.0
+    return f"{hours:+,.1f} builder-hours" if hours >= 0.05 else "the same builder-hours"
