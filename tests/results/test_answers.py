@@ -105,6 +105,7 @@ def test_the_advice_on_an_example_comes_true(example: str):
     changes: dict[str, object] = {}
     wait = result.summary["waiting_time_s"]["p95"]
     for remedy in advice.remedies:
+        assert remedy.pool is not None
         assert remedy.wait_before == wait
         changes[f"pools__{remedy.pool}__builders"] = builders[remedy.pool] + remedy.builders
         wait = farm.simulate(example, **changes).summary["waiting_time_s"]["p95"]
@@ -262,20 +263,20 @@ DEAR, CHEAP = {"cost": 120.0, "costs_other": True}, {"cost": 80.0, "costs_other"
     ("changes", "said"),
     [
         ({}, f"with b jobs wait less, at the same cost as with a: {WAITS}"),
-        (DEAR, f"with b jobs wait less, at 20.0 % more cost than with a: {WAITS}"),
+        (DEAR, f"it is a trade: with b jobs wait less, at 20.0 % more cost than with a: {WAITS}"),
         (
             {"wait": 2300.0, "low": None, "verdict": "noise", **CHEAP},
-            ("with b jobs wait no longer, at 20.0 % less cost than with a: "
+            ("b costs 20.0 % less than a, and jobs wait no longer: "
             "mean wait 38 min instead of 40 min"),
         ),
         (
             {"wait": 2520.0, "low": None, "verdict": "noise", **CHEAP},
-            ("with b jobs wait longer by noise at most, at 20.0 % less cost than with a: "
-            "mean wait 42 min instead of 40 min"),
+            ("b costs 20.0 % less than a; the waits do not differ by more than noise: "
+            "mean wait 42 min against 40 min"),
         ),
         (
             {"wait": 4800.0, "low": None, "verdict": "longer", **CHEAP},
-            ("with b jobs wait longer, at 20.0 % less cost than with a: "
+            ("it is a trade: with b jobs wait longer, at 20.0 % less cost than with a: "
             "mean wait 80 min instead of 40 min"),
         ),
         ({"wait": 4800.0, "verdict": "worse"},
@@ -287,14 +288,14 @@ DEAR, CHEAP = {"cost": 120.0, "costs_other": True}, {"cost": 80.0, "costs_other"
 )  # fmt: skip
 def test_the_best_choice_for_what_it_costs(changes, said):
     """What waits least at no more cost; else what a change would buy."""
-    assert answer_of_choices([BASE, BEST._replace(**changes)]) == said
+    assert answer_of_choices([BASE, BEST._replace(**changes)]).text == said
 
 
 def test_the_best_of_several_may_cost_no_more():
     """One that waits even less, for more, is not it."""
     dear = BEST._replace(name="c", wait=200.0, **DEAR)
     said = f"b is the best that costs no more: {WAITS}"
-    assert answer_of_choices([BASE, dear, BEST]) == said
+    assert answer_of_choices([BASE, dear, BEST]).text == said
 
 
 def test_who_gains_and_who_loses_where_all_wait_as_before():
@@ -333,6 +334,18 @@ def test_a_sweep_speaks_of_the_first_metric_asked_for():
     assert ": p95 wait " in answer_of_sweep(found, p95)
     assert "cost" in answer_of_sweep(found, cost)
     assert " wait" not in answer_of_sweep(found, cost)
+
+
+def test_settings_are_named_as_keys_and_worse_metrics_are_told():
+    """``5 min and 220 max`` reads as minutes; and a shorter mean can have a far longer p95."""
+    axes = {"pools.0.provisioner.min": [0, 5], "pools.0.provisioner.max": [100, 220]}
+    sized = answer_of_sweep(farm.sweep("taskcluster-simple", axes, replications=2).sweep)
+    assert sized.startswith("min=5, max=100 is the best")
+
+    policies = {"scheduling.policy": ["fifo", "sjf"]}
+    shortest = answer_of_sweep(farm.sweep("quickstart", policies, replications=12).sweep)
+    assert shortest.startswith("with sjf jobs wait less")
+    assert re.search(r"; but waiting time max \+\d+", shortest)
 
 
 def test_few_seeds_are_said_where_noise_is_left():
@@ -374,7 +387,7 @@ def test_farms_without_cost_or_waits():
     """A price of nothing, and waits of nothing, divide nothing."""
     free = BASE._replace(cost=0.0, wait=0.0)
     dear = BEST._replace(cost=5.0, wait=0.0, costs_other=True, verdict="same")
-    assert answer_of_choices([free, dear]) == "nothing changes the waits: no job waits"
+    assert answer_of_choices([free, dear]).text == "nothing changes the waits: no job waits"
     assert frontier([free, dear, dear._replace(name="c")]) == ["a"]
     assert frontier([BASE, BEST._replace(cost=120.0), BEST._replace(cost=130.0)]) == ["a", "b"]
 

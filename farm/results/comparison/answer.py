@@ -21,6 +21,8 @@ UNKNOWN = "; with one run of each the noise is unknown"
 FEW = 10
 FEW_SEEDS = "; more seeds (--replications) may tell more settings apart"
 """Said where fewer than ``FEW`` seeds left a difference within the noise."""
+MAX_WORSE_METRICS = 3
+"""As many metrics are named in which a recommended setting is worse."""
 STILL = ("same", "noise", "small")
 STATISTICS = ("mean", "p50", "p95", "max")
 [MEAN_WAIT] = metrics_named([WAIT], "metric")
@@ -67,40 +69,55 @@ class Choice(NamedTuple):
         return f"the {self.what} is {worth}"
 
 
-def answer_of_choices(choices: Sequence[Choice]) -> str:
+class Answer(NamedTuple):
+    """The sentence on several choices, and the choice that it recommends or describes."""
+
+    text: str
+    #: None: none of them, or the base itself
+    choice: Choice | None = None
+
+
+def answer_of_choices(choices: Sequence[Choice]) -> Answer:
     """Return which choice is best; the first is the base.
 
     The best waits least among those that cost no more than the base. If none of these waits less,
-    the cheapest that waits no longer, then what costs more, is named.
+    the cheapest that waits no longer is; what waits less for more, or costs less and waits longer,
+    is called a trade.
     """
     base, *others = choices
-    no_dearer = [one for one in others if one.cost <= base.cost or not one.costs_other]
-    cheaper = [one for one in others if one.cost < base.cost and one.costs_other]
-    shorter = [one for one in others if one.verdict in SHORTER]
-    unharmed = [one for one in cheaper if one.verdict not in LONGER]
-    if best := min((one for one in no_dearer if one in shorter), key=_by_wait, default=None):
-        if len(others) > 1:
-            less = f", and costs {_share(best, base)} less" if best in cheaper else ""
-            no_more = "" if base.of.name == COST else " that costs no more"
-            return f"{best.name} is the best{no_more}{less}: {_waits(best, base)}"
-        return _about(best, base, "wait less")
-    if best := min(unharmed, key=_by_cost, default=None):
-        longer = best.wait > base.wait
-        return _about(best, base, "wait longer by noise at most" if longer else "wait no longer")
-    if best := min(shorter, key=_by_wait, default=None):
-        return _about(best, base, "wait less")
-    if best := min(cheaper, key=_by_wait, default=None):
-        return _about(best, base, "wait longer")
-    if worse := [one for one in others if one.verdict in LONGER]:
+    no_dearer = [choice for choice in others if choice.cost <= base.cost or not choice.costs_other]
+    cheaper = [choice for choice in others if choice.cost < base.cost and choice.costs_other]
+    shorter = [choice for choice in others if choice.verdict in SHORTER]
+    unharmed = [choice for choice in cheaper if choice.verdict not in LONGER]
+    free = [choice for choice in no_dearer if choice in shorter]
+    if free:
+        best = min(free, key=_by_wait)
+        if len(others) == 1:
+            return Answer(_about(best, base, "wait less"), best)
+        less = f", and costs {_share(best, base)} less" if best in cheaper else ""
+        no_more = "" if base.of.name == COST else " that costs no more"
+        text = f"{best.name} is the best{no_more}{less}: {_waits(best, base)}"
+        return Answer(text, best)
+    if unharmed:
+        best = min(unharmed, key=_by_cost)
+        return Answer(_cheaper(best, base), best)
+    if shorter:
+        best = min(shorter, key=_by_wait)
+        return Answer(f"it is a trade: {_about(best, base, 'wait less')}", best)
+    if cheaper:
+        best = min(cheaper, key=_by_wait)
+        return Answer(f"it is a trade: {_about(best, base, 'wait longer')}", best)
+    worse = [choice for choice in others if choice.verdict in LONGER]
+    if worse:
         least = min(worse, key=_by_wait)
         text = f"{base.name} stays the best" if len(worse) == len(others) else "nothing is better"
-        return f"{text}: {_waits(base, least, 'with')} {least.name}"
+        return Answer(f"{text}: {_waits(base, least, 'with')} {least.name}")
     alike = min(others, key=_by_wait)
-    if all(one.verdict == "same" for one in others):
+    if all(choice.verdict == "same" for choice in others):
         what = "the waits" if base.what.endswith(" wait") else f"the {base.what}"
-        return f"nothing changes {what}: {_alike(alike, base)}"
+        return Answer(f"nothing changes {what}: {_alike(alike, base)}")
     what = "wait" if base.what.endswith(" wait") else base.what
-    return f"no {what} differs by more than noise: {_alike(alike, base)}"
+    return Answer(f"no {what} differs by more than noise: {_alike(alike, base)}")
 
 
 def _by_wait(one: Choice) -> tuple[float, float]:
@@ -109,6 +126,16 @@ def _by_wait(one: Choice) -> tuple[float, float]:
 
 def _by_cost(one: Choice) -> tuple[float, float]:
     return (one.cost, one.wait)
+
+
+def _cheaper(choice: Choice, base: Choice) -> str:
+    """Return that a choice costs less than the base, where the difference of waits is no loss."""
+    text = f"{choice.name} costs {_share(choice, base)} less than {base.name}"
+    if choice.wait <= base.wait and choice.are("").strip() == "jobs":
+        return f"{text}, and jobs wait no longer: {_waits(choice, base)}"
+    what = "waits" if choice.what.endswith(" wait") else choice.what
+    verb = "do" if what == "waits" else "does"
+    return f"{text}; the {what} {verb} not differ by more than noise: {_alike(choice, base)}"
 
 
 def _about(one: Choice, base: Choice, jobs: str) -> str:
@@ -167,7 +194,28 @@ def answer_of_sweep(sweep: Sweep, metric: Metric = MEAN_WAIT) -> str:
         return f"{one.what} {one.text}{_interval(one)} {seeds}{cost}"
     if metric.better is None:  # none is the best
         return f"{choices[0].what} " + ", ".join(f"{one.text} with {one.name}" for one in choices)
-    return answer_of_choices(choices) + noise
+    answer = answer_of_choices(choices)
+    worse = "" if answer.choice is None else _worse_metrics(sweep, answer.choice)
+    return f"{answer.text}{worse}{noise}"
+
+
+def _worse_metrics(sweep: Sweep, choice: Choice) -> str:
+    """Return in which other metrics the setting of the answer is clearly worse, the worst first."""
+    rows = []
+    for row in sweep.rows:
+        if setting_name(row.settings, sweep.scenario) != choice.name or row.relative is None:
+            continue
+        if row.metric in (COST, choice.of.name):
+            continue
+        [metric] = metrics_named([row.metric], "metric")
+        if metric.better is not None and _worth(row.verdict or "", metric) in LONGER:
+            rows.append(row)
+    rows.sort(key=lambda row: -abs(row.relative or 0.0))
+    texts = [
+        f"{row.metric.replace('_', ' ')} {readable_percent(row.relative, signed=True)}"
+        for row in rows[:MAX_WORSE_METRICS]
+    ]
+    return f"; but {', '.join(texts)}" if texts else ""
 
 
 def choices_of_sweep(sweep: Sweep, metric: Metric = MEAN_WAIT) -> Iterator[Choice]:
@@ -193,8 +241,9 @@ def _worth(verdict: str, metric: Metric) -> str:
 
 def setting_name(settings: dict[str, str], otherwise: str = "") -> str:
     """Return how a setting is called: ``sjf and 14 builders``; without axes ``otherwise``."""
-    words = headings(settings)
-    return " and ".join(map(_value_name, words, settings.values())) or otherwise
+    names = list(map(_value_name, headings(settings), settings.values()))
+    separator = ", " if any("=" in name for name in names) else " and "
+    return separator.join(names) or otherwise
 
 
 def headings(axes: Iterable[str]) -> list[str]:
@@ -205,9 +254,14 @@ def headings(axes: Iterable[str]) -> list[str]:
 
 
 def _value_name(heading: str, value: str) -> str:
-    """Return a value with the words of its key, if it is no name that says what it is."""
+    """Return a value with its key, if it is no name that says what it is: ``sjf``, ``max=220``.
+
+    A number of things that have a plural is said as such: ``14 builders``.
+    """
     words = heading.replace("_", " ")
     if value.isdigit():
+        if not heading.endswith("s"):
+            return f"{heading}={value}"
         return f"{value} {words.removesuffix('s') if value == '1' else words}"
     plain = value[:1].isalpha() and value not in WORDS and " " not in heading
     return value if plain or value[:1] in "@{[" else f"{words} {value}"
@@ -231,13 +285,13 @@ def answer_of_comparison(comparison: Comparison) -> str:
     noise = UNKNOWN if any(one.low is None for one in choices[1:]) else ""
     moved = next((one for one in map(_moved, comparison.pairs) if one), "")
     if not moved:
-        return answer_of_choices(choices) + noise
+        return answer_of_choices(choices).text + noise
     if all(one.verdict in STILL and not one.costs_other for one in choices[1:]):
         alike = _alike(min(choices[1:], key=_by_wait), choices[0])
         stays = "is" if " against " in alike else "stays"
         of_all = alike.replace("mean wait", f"the mean wait of all jobs {stays}", 1)
         return f"{moved}; {of_all}{noise}"
-    return f"{answer_of_choices(choices)}; {moved}{noise}"
+    return f"{answer_of_choices(choices).text}; {moved}{noise}"
 
 
 def _moved(pair: PairComparison) -> str:
