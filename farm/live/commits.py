@@ -19,7 +19,7 @@ from farm.live.protocol.protocol import Protocol
 from farm.live.redis.keys import Cursor
 from farm.live.redis.leader_fencing import LostWritesError
 from farm.live.redis.trouble import MAX_ABSENCE, ServerCalls, Trouble
-from farm.live.store.batch import MAX_LOG, Batch
+from farm.live.store.batch import MAX_LOG, Batch, LogLines
 from farm.live.store.saved import Counts, SavedFarm
 from farm.live.store.state_writer import StateWriter
 from farm.live.store.store import Store
@@ -77,8 +77,12 @@ class Commits:
         self._recent = Recent()
         #: what only a successor needs, as it was written last, by its name in a batch
         self._for_successor: dict[str, object] = {}
+        #: how many builders were requested: those that await a host with room, and the others
+        self._requested = 0, 0
         #: up to where the streams were read at the last commit, and when that was (real)
         self._cursor, self._committed_at = dict(inbox.cursor), 0.0
+        #: the last commit that had lines of the event log
+        self._logged = 0
         #: when the reports came that are being decided on (real)
         self._cycle_began: float | None = None
         #: jobs, by outcome
@@ -122,7 +126,7 @@ class Commits:
         self._state_writer.write(self._batch)
         if self._stays is not None:  # a request for builders may be all that there is to write
             if self._stays.log is not None and (lines := self._stays.log()):
-                self._batch.log = {self._fence.commits + 1: lines}
+                self._batch.log = {self._fence.commits + 1: LogLines(self._logged, lines)}
             self._write_for_successor(self._batch)
         self._batch.dead_letters, self._batch.refused = self._refusals.take()
         cursor, began = dict(self._inbox.cursor), time.monotonic()
@@ -137,9 +141,18 @@ class Commits:
             self._call(lambda: self._store.commit(batch, cursor, self._clock.now()))
         except LostWritesError as lost:
             cursor = self._write_anew(lost, batch, cursor)
-        self._recent.add(self._fence.commits, batch, self._store.log_on_disk())
+        self._note_logged(batch)
         self._cursor, self._committed_at = cursor, began
         self._measure(began)
+
+    def _note_logged(self, batch: Batch) -> None:
+        """Note what was just committed of the event log, and keep it until the disk has it."""
+        commit, drain = self._fence.commits, self._store.log_drain
+        self._recent.add(commit, batch, drain.commits if drain is not None else 0)
+        if commit in batch.log:
+            self._logged = commit
+            if drain is not None:
+                drain.expect(commit)
 
     def _measure(self, began: float) -> None:
         """Measure a commit that began then, and the time since its reports came."""
@@ -170,12 +183,35 @@ class Commits:
             return
         jobs, builders = self._state_writer.stored, len(self._scheduler.builders)
         hosts = len(self._protocol.known_hosts)
+        wanted, requested = self._requested
         with suppress(LostWritesError):  # what is still missing is found by the next look
-            self.ask(lambda: self._store.look_at_keys(jobs, builders, hosts))
+            self.ask(lambda: self._store.look_at_keys(jobs, builders, hosts, wanted, requested))
+            self._look_at_log()
+
+    def _look_at_log(self) -> None:
+        """Write again what someone has deleted of the event log before the disk had it."""
+        drain = self._store.log_drain
+        if drain is None or drain.commits >= self._logged:
+            return
+        if (gap := drain.gap) is None:
+            drain.wake()
+            return
+        missing = {commit: lines for commit, lines in self._recent.lines().items() if commit > gap}
+        log.error(
+            "the Redis server has lost lines of the event log, of commits after %d: those of %s "
+            "are written again",
+            gap,
+            many(len(missing), "commit"),
+        )
+        self.ask(lambda: self._store.write_log_again(missing))
+        drain.refilled()
 
     def go_on(self, saved: SavedFarm, ends: Sequence[EndJob]) -> None:
         """Continue a restored farm; ``ends``: of jobs that the server may have lost."""
         self._recent = Recent(ends)
+        self._logged = saved.logged
+        if self._store.log_drain is not None:
+            self._store.log_drain.expect(saved.logged)
         self.ended.update(saved.counts.ended)
         self._state_writer.touch_all()
 
@@ -194,6 +230,7 @@ class Commits:
             "wanted": known.wanted,
             "requested": known.outside,
         }
+        self._requested = len(known.wanted), len(known.outside)
         for name, value in self._for_successor.items():
             if value != before.get(name):
                 setattr(batch, name, value)
@@ -241,7 +278,7 @@ class Recent:
 
     def __init__(self, ends: Sequence[EndJob] = ()) -> None:
         self.ends = deque(ends, maxlen=max(REMEMBERED, len(ends)))
-        self._lines: deque[tuple[int, bytes]] = deque(maxlen=MAX_LOG)
+        self._lines: deque[tuple[int, LogLines]] = deque(maxlen=MAX_LOG)
 
     def add(self, commit: int, batch: Batch, on_disk: int) -> None:
         """Remember what a commit wrote; ``on_disk``: up to which commit the log is there."""
@@ -251,7 +288,7 @@ class Recent:
         while self._lines and self._lines[0][0] <= on_disk:
             self._lines.popleft()
 
-    def lines(self) -> dict[int, bytes]:
+    def lines(self) -> dict[int, LogLines]:
         """Return lines of the event log that may not be on disk, by their commits."""
         return dict(self._lines)
 

@@ -135,7 +135,8 @@ def recover(
             f"without {named(lost)}"
         ) from None
     log.error("%s: it is restored from there", lead)
-    return RecoveredFarm(replay.saved(speed, cursor), list(replay.ends), position.commits)
+    farm = replay.saved(speed, cursor, position.commits)
+    return RecoveredFarm(farm, list(replay.ends), position.commits)
 
 
 class _Replay:
@@ -151,7 +152,7 @@ class _Replay:
 
     def play(self, folder: Path, position: Position) -> None:
         """Handle all events; raises InputError for a log that leads elsewhere, OSError."""
-        path, trouble = folder / EVENTS, ""
+        path, trouble = folder / EVENTS, position.lost_in_words
         if (size := path.stat().st_size) < position.size:
             trouble = f"it has {size:,} bytes of {position.size:,}"
         if (folder / OLDER).exists():
@@ -177,7 +178,7 @@ class _Replay:
                     self._outcomes[command.outcome] += 1
             yield entry
 
-    def saved(self, speed: float, cursor: Cursor) -> SavedFarm:
+    def saved(self, speed: float, cursor: Cursor, commits: int) -> SavedFarm:
         """Return the farm as an earlier scheduler would have saved it; no host is there."""
         scheduler, pools = self._scheduler, self._scheduler.pools.values()
         requests = BuilderRequests(list(scheduler.keeper.specs.values()), speed)
@@ -188,6 +189,7 @@ class _Replay:
             speed=speed,
             cursor=cursor,
             counts=counts_of(scheduler, scheduler.book.serial, self._outcomes),
+            logged=commits,
             jobs={name: job_record(state) for name, state in scheduler.jobs.items()},
             builders={name: builder_record(state) for name, state in scheduler.builders.items()},
             wanted=requests.wanted,

@@ -32,7 +32,7 @@ from farm.live.redis.lease import Lease
 from farm.live.redis.server import choose_server
 from farm.live.redis.trouble import MAX_ABSENCE, ServerCalls, unusable_server
 from farm.live.settings import LiveSettings
-from farm.live.store.log_drain import LogDrain
+from farm.live.store.log_drain import POSITION, LogDrain
 from farm.live.store.saved import FarmReader, SavedFarm, snapshot_of_saved
 from farm.live.store.store import Store
 from farm.live.wire.inbox import Inbox
@@ -287,6 +287,8 @@ class _Farm:
                 f"go on with --speed {saved.speed:g}, or begin afresh, without its jobs (--fresh)"
             )
         if stays.log is not None:
+            if saved is not None and not (stays.log_folder / POSITION).exists():
+                saved = msgspec.structs.replace(saved, logged=0)  # this log begins now
             stays.make_log_folder(saved is None)
             drain = self._stack.enter_context(LogDrain(self._url, self._keys, stays.log_folder))
             self._store.keep_log(drain)

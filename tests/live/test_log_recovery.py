@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
-from farm.app.recorded.replays import audit_run
+from farm.app.recorded.replays import audit_run, lines_lost
 from farm.core.errors import ServerError
 from farm.core.events import BuilderJoined, FarmOpened, JobFinished, JobsSubmitted, JobStarted
 from farm.core.model import Job
@@ -199,3 +200,79 @@ def test_lines_of_lost_commits_are_added_again(server, client, keys: Keys, tmp_p
         until(lambda: not client.xlen(keys.log), "the log")
     assert (tmp_path / EVENTS).read_text() == "".join(f"line {number}\n" for number in range(6))
     assert position_in(tmp_path).commits == leader.world._store.fence.commits
+
+
+class LoggingLeader(Leader):
+    """A scheduler whose log gets the lines that a test commits."""
+
+    def __init__(self, client: Any, keys: Keys) -> None:
+        self.line = b""
+        super().__init__(client, keys, Clock(), log=lambda: self.line)
+
+    def log(self, *lines: str) -> None:
+        """Commit these lines, one at a time."""
+        for line in lines:
+            self.line = f"{line}\n".encode()
+            self.world.commits.commit()
+        self.line = b""
+
+    def move(self, drain: LogDrain, *lines: str) -> None:
+        """Commit these lines, and wait until all of them are on the disk."""
+        self.log(*lines)
+        until(lambda: drain.commits == self.world.commits._logged, "the log")
+
+
+@pytest.mark.parametrize("more", [True, False])
+def test_a_deleted_stream_of_the_event_log_is_put_back(
+    server, client, keys: Keys, tmp_path: Path, more: bool
+):
+    """What was in it and not on the disk was a hole in the log, which no audit forgave.
+
+    Also if nothing is committed after it: no entry shows then that lines are missing.
+    """
+    logger = LoggingLeader(client, keys)
+    with LogDrain(server.url, keys, tmp_path) as drain:
+        logger.world._store.keep_log(drain)
+        logger.move(drain, "1", "2")
+    logger.log("3", "4", "5")  # while the disk cannot be written
+    client.delete(keys.log)
+    if more:
+        logger.log("6")
+    with LogDrain(server.url, keys, tmp_path) as drain:
+        logger.world._store.keep_log(drain)
+        drain.expect(logger.world.commits._logged)
+        drain.wake()
+        until(lambda: drain.gap is not None, "the gap")
+        logger.world.commits.look_at_keys()
+        logger.move(drain, "7")
+    expected = "1234567" if more else "123457"
+    assert (tmp_path / EVENTS).read_text().split() == list(expected)
+    assert position_in(tmp_path).lost == ()
+
+
+def test_lines_of_the_event_log_that_no_scheduler_remembers_are_told(
+    server, client, keys: Keys, tmp_path: Path, caplog
+):
+    """The log of a successor continues after the hole, and says where it is."""
+    logger = LoggingLeader(client, keys)
+    with LogDrain(server.url, keys, tmp_path) as drain:
+        logger.world._store.keep_log(drain)
+        logger.move(drain, "1", "2")
+    logger.log("3", "4")
+    client.delete(keys.log)
+    successor = LoggingLeader(client, keys)
+    with LogDrain(server.url, keys, tmp_path) as drain:
+        successor.world._store.keep_log(drain)
+        successor.log("5")
+        until(lambda: drain.gap is not None, "the gap")
+        successor.world.commits.look_at_keys()
+        successor.move(drain, "6")
+    position = position_in(tmp_path)
+    assert (tmp_path / EVENTS).read_text() == "1\n2\n5\n6\n"
+    assert [until - after for after, until in position.lost] == [2]
+    assert "is not whole" in caplog.text
+    assert "is not whole: it lacks what commits" in lines_lost(tmp_path)
+    (tmp_path / EVENTS).write_bytes(b"")
+    (tmp_path / POSITION).write_bytes(msgspec.json.encode(Position(6, 0, position.lost)))
+    with pytest.raises(ServerError, match=r"it lacks what commits .* wrote"):
+        recover(tmp_path, 1, make, 1.0, {}, set)

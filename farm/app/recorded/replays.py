@@ -60,6 +60,8 @@ def audit_run(path: Path) -> Audit:
                 wrong = cut_short(path)
     except InvariantError as error:
         wrong = str(error)
+    if run.is_written:
+        wrong = lines_lost(path) or wrong
     jobs = len(auditor.jobs)
     return Audit(events=auditor.events, jobs=jobs, wrong=wrong, not_replayed=not_replayed)
 
@@ -93,6 +95,12 @@ def cut_short(folder: Path) -> str:
     size = position_in(folder).size
     found = (folder / EVENTS).stat().st_size
     return f"{EVENTS} has {found:,} bytes, {size:,} were written" if found < size else ""
+
+
+def lines_lost(folder: Path) -> str:
+    """Return what the log of a long-running farm never got; empty: nothing."""
+    words = position_in(folder).lost_in_words
+    return words and f"{EVENTS} is not whole: {words}, deleted on the Redis server"
 
 
 def scheduler_like(run: Run, *, explain_last: int = 0) -> Scheduler:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from itertools import islice
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -26,6 +26,16 @@ MAX_LOG = 20_000
 AT_ONCE = 5000
 
 T = TypeVar("T")
+
+
+class LogLines(NamedTuple):
+    """The event log's lines of a commit."""
+
+    #: the commit whose lines are those before
+    after: int
+    lines: bytes
+
+
 _json = msgspec.json.Encoder().encode
 
 
@@ -63,7 +73,7 @@ class Batch:
         self.builders: dict[str, BuilderRecord] = {}
         self.gone_builders: list[str] = []
         #: lines of the event log, by the numbers of the commits that they are of
-        self.log: dict[int, bytes] = {}
+        self.log: dict[int, LogLines] = {}
         #: Celery messages by host, in order
         self.messages: dict[str, list[bytes]] = defaultdict(list)
         #: hosts that perhaps are not there: their messages expire
@@ -99,13 +109,21 @@ class Batch:
         """Add the commands that write it to a transaction."""
         _write_jobs(pipe, keys, self)
         _write_builders(pipe, keys, self)
-        for commit, lines in self.log.items():
-            pipe.xadd(keys.log, {"n": commit, "l": lines}, maxlen=MAX_LOG, approximate=True)
+        if self.log:
+            append_log(pipe, keys, self.log)
+            pipe.hset(keys.meta, "logged", max(self.log))
         for host, messages in self.messages.items():
             pipe.lpush(keys.host_list(host), *messages)
         for host in self.unknown_hosts:
             pipe.expire(keys.host_list(host), UNKNOWN_HOSTS_TIME)
         set_aside(pipe, keys, self.dead_letters, self.refused)
+
+
+def append_log(pipe: Connection, keys: Keys, log: Mapping[int, LogLines]) -> None:
+    """Add the event log's lines of these commits to a transaction."""
+    for commit, (after, lines) in log.items():
+        entry = {"n": commit, "p": after, "l": lines}
+        pipe.xadd(keys.log, entry, maxlen=MAX_LOG, approximate=True)
 
 
 def _write_jobs(pipe: Connection, keys: Keys, batch: Batch) -> None:

@@ -4,6 +4,10 @@ Each commit appends its lines to a Redis stream, with its number, and wakes a th
 on into ``events.jsonl``, and trims the stream once the disk has them. The file ``position`` says up
 to which commit that is; what the log holds beyond it is cut off at the next start. So each line is
 in the log exactly once, whatever is killed, and lines that were never committed are not in it.
+
+An entry also names the commit whose lines are the ones before its own. So a stream that someone has
+deleted, or cut, is found out: the log stops there until the scheduler has put again what it
+remembers. What it does not remember is lost; the position says which commits that concerns.
 """
 
 from __future__ import annotations
@@ -43,11 +47,19 @@ END_TIMEOUT = 10.0
 AWAY_TIMEOUT = 3.0
 
 
-class Position(msgspec.Struct, frozen=True):
+class Position(msgspec.Struct, frozen=True, omit_defaults=True):
     """Up to which of the farm's commits the disk has the log, and the bytes of the file then."""
 
     commits: int = 0
     size: int = 0
+    #: commits whose lines are lost: after the first of two numbers, up to the other one
+    lost: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def lost_in_words(self) -> str:
+        """What the log lacks; empty if nothing."""
+        spans = [f"{after + 1:,} to {until:,}" for after, until in self.lost]
+        return f"it lacks what commits {', '.join(spans)} wrote" if spans else ""
 
 
 def position_in(folder: Path) -> Position:
@@ -71,6 +83,12 @@ class LogDrain:
         self._key = keys.log
         self._folder = folder
         self._position = Position()
+        #: the last commit that has put lines into the stream
+        self._expected = 0
+        #: the last commit on the disk, if the stream does not have the lines that follow
+        self._gap: int | None = None
+        #: the scheduler has put again what it remembers
+        self._is_refilled = False
         self._file: BinaryIO | None = None
         self._trouble = ""
         self._stop = threading.Event()
@@ -97,6 +115,20 @@ class LogDrain:
     def commits(self) -> int:
         """Up to which of the farm's commits the disk has the log."""
         return self._position.commits
+
+    def expect(self, commit: int) -> None:
+        """Note that a commit has put lines into the stream; callable from any thread."""
+        self._expected = commit
+
+    @property
+    def gap(self) -> int | None:
+        """The last commit on the disk, if the stream does not have the lines that follow."""
+        return self._gap
+
+    def refilled(self) -> None:
+        """Take the lines that are in the stream now, and the others for lost; from any thread."""
+        self._is_refilled = True
+        self.wake()
 
     def _run(self) -> None:
         with contextlib.ExitStack() as stack:
@@ -156,31 +188,78 @@ class LogDrain:
         return file
 
     def _move(self) -> None:
-        file = self._file = self._file or self._open()
+        # what was expected before the stream is read must be in it
+        expected, is_refilled = self._expected, self._is_refilled
+        #: entries before which lines are missing, by their commits
+        beyond: dict[int, str] = {}
         entry = "0-0"  # what is on disk is removed there
+        self._file = self._file or self._open()
         while found := self._client.xread({self._key: entry}, count=AT_ONCE):
             commits = self._position.commits
             for name, fields in found[0][1]:
                 entry, number = name.decode(), int(fields.get(b"n", commits + 1))
                 # a server that had lost commits may have got their lines twice
-                if number > commits:
-                    file.write(fields.get(b"l", b""))
-                    commits = number
-            self._sync(file, entry, commits)
-            file = self._file = self._file or self._open()
+                if number <= commits:
+                    continue
+                if int(fields.get(b"p", 0)) > commits:
+                    beyond[number] = entry
+                    continue
+                self._file.write(fields.get(b"l", b""))
+                commits = number
+            self._sync(self._file, commits)
+            if not beyond:
+                self._trim(entry)
+            self._file = self._file or self._open()
+        commits = self._position.commits
+        left = {number: name for number, name in sorted(beyond.items()) if number > commits}
+        if (left or expected > commits) and not is_refilled:
+            self._gap = commits
+            return
+        if left or expected > commits:
+            self._move_with_gaps(self._file, left, expected)
+        if beyond:
+            self._trim(entry)
+        self._gap, self._is_refilled = None, False
 
-    def _sync(self, file: BinaryIO, entry: str, commits: int) -> None:
+    def _move_with_gaps(self, file: BinaryIO, entries: dict[int, str], expected: int) -> None:
+        """Move these entries, by their commits; the lines between them are lost."""
+        commits, lost = self._position.commits, list(self._position.lost)
+        for number, name in entries.items():
+            for _, fields in self._client.xrange(self._key, name, name):
+                before = int(fields.get(b"p", 0))
+                if before > commits:
+                    lost.append((commits, before))
+                file.write(fields.get(b"l", b""))
+                commits = number
+        if expected > commits:
+            lost.append((commits, expected))
+            commits = expected
+        log.error(
+            "the event log in %s is not whole: what is lost was deleted on the Redis server "
+            "before it was moved (commits after %s)",
+            self._folder,
+            ", ".join(f"{after:,} up to {until:,}" for after, until in lost),
+        )
+        self._sync(file, commits, tuple(lost))
+
+    def _sync(
+        self, file: BinaryIO, commits: int, lost: tuple[tuple[int, int], ...] | None = None
+    ) -> None:
         file.flush()
         os.fsync(file.fileno())
+        if lost is None:
+            lost = self._position.lost
         # the size that the file has, not the one that follows from what was written
-        position = Position(commits, os.fstat(file.fileno()).st_size)
+        position = Position(commits, os.fstat(file.fileno()).st_size, lost)
         self._keep(position)
         if position.size > MAX_BYTES:
             # killed in between, the next one finds no log, and the position's commits still hold
             (self._folder / EVENTS).replace(self._folder / OLDER)
             self._keep(Position(commits))
             self._close()
-        # what came up to here is on disk
+
+    def _trim(self, entry: str) -> None:
+        """Remove what is on disk from the stream, up to this entry."""
         self._client.xtrim(self._key, minid=after(entry), approximate=False)
 
     def _keep(self, position: Position) -> None:

@@ -114,6 +114,8 @@ class SavedFarm(msgspec.Struct, frozen=True, kw_only=True):
     age: float = 0.0
     rules: str = ""
     counts: Counts = Counts()
+    #: the last commit that had lines of the event log
+    logged: int = 0
     jobs: dict[str, JobRecord] = {}
     builders: dict[str, BuilderRecord] = {}
     lives: dict[str, HostLife] = {}
@@ -205,6 +207,7 @@ class FarmReader:
             cursor = msgspec.json.decode(meta["cursor"], type=Cursor)
             counts = msgspec.json.decode(meta["counts"], type=Counts)
             rules = meta.get("rules", b"").decode()
+            logged = int(meta.get("logged", b"0"))
             age = MachineClock().since(meta.get("clock", b"").decode())
             if age is None:  # since the last report was read, by the server's clock
                 read_at = max(map(written_at, cursor.values()), default=0.0)
@@ -218,6 +221,7 @@ class FarmReader:
             age=age,
             rules=rules,
             counts=counts,
+            logged=logged,
             jobs=self.jobs(),
             builders=self._hash(keys.builders, BuilderRecord),
             lives=self._hash(keys.lives, HostLife),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from functools import partial
 from itertools import islice
@@ -23,12 +23,14 @@ from farm.live.redis.connection import Connection
 from farm.live.redis.keys import LAST_ENTRY, UNREADABLE, Cursor, Keys, after, literal
 from farm.live.redis.leader_fencing import Fence, LostWritesError, carry_out
 from farm.live.redis.trouble import PassOverSpoilt
-from farm.live.store.batch import Batch, pieces
+from farm.live.store.batch import Batch, LogLines, append_log, pieces
 from farm.live.store.log_drain import LogDrain
 from farm.live.store.published import Notices
 from farm.live.wire.dead_letters import DeadLetter, kept, set_aside
 from farm.live.wire.messages import VERSION
 
+#: commits whose lines of the event log are written again in one transaction
+LINES_AT_ONCE = 500
 #: fields of ``meta`` of a farm that stays up
 META = len(("version", "speed", "rules", "cursor", "at", "clock", "counts"))
 
@@ -48,16 +50,14 @@ class Store:
         #: see SavedFarm
         self._spoilt: Collection[str] = ()
         self._clock = MachineClock()
-        #: called when lines of the event log may have been committed
-        self._on_log: Callable[[], object] = lambda: None
-        #: returns up to which commit the disk has it
-        self.log_on_disk: Callable[[], int] = lambda: 0
+        #: moves what is committed of the event log to the disk; None: there is no log
+        self.log_drain: LogDrain | None = None
 
     # --- writing: the scheduler only --------------------------------------------------------
 
     def keep_log(self, drain: LogDrain) -> None:
         """Let what is committed of the event log be moved to the disk."""
-        self._on_log, self.log_on_disk = drain.wake, lambda: drain.commits
+        self.log_drain = drain
 
     def commit(self, batch: Batch, cursor: Cursor, at: float) -> None:
         """Write the batch, and the cursor up to which the streams were read, as one transaction.
@@ -70,13 +70,30 @@ class Store:
             self.fence.write(lambda pipe: self._write(pipe, batch, cursor, at), commit=True)
         finally:
             if batch.log:
-                self._on_log()
+                self.wake_log()
 
-    def look_at_keys(self, jobs: int, builders: int, hosts: int) -> None:
+    def wake_log(self) -> None:
+        """Have what is committed of the event log moved soon."""
+        if self.log_drain is not None:
+            self.log_drain.wake()
+
+    def write_log_again(self, log: Mapping[int, LogLines]) -> None:
+        """Append the event log's lines of these commits, which are missing on the server.
+
+        Raises DeposedError, LostWritesError.
+        """
+        for items in pieces(log.items(), LINES_AT_ONCE):
+            self.fence.write(partial(append_log, keys=self._keys, log=dict(items)))
+
+    def look_at_keys(
+        self, jobs: int, builders: int, hosts: int, wanted: int = 0, requested: int = 0
+    ) -> None:
         """Raise LostWritesError if less is there than was written: a successor would miss it."""
         keys = self._keys
         sizes = {keys.jobs: jobs, keys.builders: builders, keys.lives: hosts, keys.meta: META}
-        sizes |= dict.fromkeys((keys.wanted, keys.requested, keys.provisioner), 0)
+        sizes |= {keys.wanted: wanted, keys.requested: requested}
+        # others write it: it is only to be a hash
+        sizes[keys.provisioner] = 0
 
         def fill(pipe: Connection) -> None:
             pipe.hset(keys.meta, mapping=self._meta)  # written once, and only a successor reads it
@@ -130,7 +147,7 @@ class Store:
 
             write(fill)
         self._spoilt = ()
-        self._on_log()
+        self.wake_log()
         return lost
 
     def _lost(self, ends: Iterable[EndJob]) -> list[EndJob]:

@@ -200,6 +200,18 @@ def test_an_idle_farm_whose_server_is_emptied_is_rewritten(client, keys: Keys):
 
 
 @pytest.mark.live
+def test_deleted_requests_for_builders_are_written_again(client, keys: Keys):
+    """They were asked for their type only: a successor would have requested none of them."""
+    leader = Leader(client, keys, Clock())
+    leader.turn()
+    written = client.hgetall(keys.wanted)
+    client.delete(keys.wanted)
+    leader.world.commits.look_at_keys()
+    assert len(written) == 2
+    assert client.hgetall(keys.wanted) == written
+
+
+@pytest.mark.live
 def test_an_emptied_server_whose_clock_is_behind_is_read(client, keys: Keys):
     """What is added to its new streams comes before all that was read: it would be cut off."""
     leader, sender = Leader(client, keys, Clock()), EnvelopeMaker("operator")
