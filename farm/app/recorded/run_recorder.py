@@ -20,6 +20,7 @@ from farm.results.log.writer import EventLogLines, EventLogWriter
 from farm.results.recorded_run import LogPieces, RecordedRun, now
 from farm.results.run_directory import RunDirectory, RunState, load_run
 from farm.results.summary.figures import WorldName
+from farm.results.summary.lateness import lateness_of
 from farm.results.summary.summary import Measured, too_fast
 from farm.results.table.records import Recorder, RunRecords
 from farm.scenario import Scenario
@@ -146,9 +147,11 @@ class RunRecorder:
         info = run_info(self._scenario, self._world, engine)
         until = 0.0 if state == "interrupted" else min(until, info.until)
         info = msgspec.structs.replace(info, until=until)
+        lateness = None
         if self._world == "live":
             self._remarks += [*too_fast(records, self._scenario.live.speed), *remarks]
-        measured = Measured(records, info, wall_time, warnings, self._remarks)
+            lateness = lateness_of(records.jobs, self._scenario.pools)
+        measured = Measured(records, info, wall_time, warnings, self._remarks, lateness)
         log = self._compiled_log
         if log is None and self._lines is not None:
             log = [self._lines.take()]

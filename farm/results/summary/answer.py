@@ -12,6 +12,7 @@ from farm.core.model import Platform
 from farm.results.figures.time_axis import WallClock, instant
 from farm.results.formatting import spoken_in, spoken_number, spoken_span, spoken_unit
 from farm.results.summary.costs import Part
+from farm.results.summary.lateness import MAX_SHARE, Lateness
 from farm.results.summary.summary import Summary
 from farm.results.table.columns import Flags, Floats, time_within
 from farm.results.table.job_table import JobTable
@@ -94,13 +95,29 @@ def answer_of_run(
             text += f", for {_name(shortage)} {spoken_span(waits)}"
         boots = [pool.boot_time for pool in shortage.pools if pool.provisioner or pool.uses]
         if any(boot / BOOTS <= waits <= BOOTS * boot for boot in boots):
-            return "; ".join([f"{text}: {_builders(shortage)} take as long to boot", *ended])
+            text += f": {_builders(shortage)} take as long to boot"
+            return "; ".join([*_lateness(summary, scenario), text, *ended])
         text += f": {_why(shortage)}{_when(shortage)}"
         if advice is not None:
             where = "in simulation, " if summary.world == "live" and advice.remedies else ""
             advised = _advised(advice, wait.p95, several_pools=len(scenario.pools) > 1)
             text += f"; {where}{advised}"
-    return "; ".join([text, *ended])
+    return "; ".join([*_lateness(summary, scenario), text, *ended])
+
+
+def _lateness(summary: Summary, scenario: Scenario | None) -> list[str]:
+    """Return that the machine was too late for the run's speed; empty: it was not."""
+    late = summary.lateness
+    if not isinstance(late, Lateness) or not late.matters:
+        return []
+    speed = ""
+    if scenario is not None:
+        slower = float(f"{scenario.live.speed * MAX_SHARE / late.share:.2g}")
+        speed = f" (about {slower:g})"
+    late_by = f"{spoken_span(late.mean_time)} a job, {late.share:.0%} of what jobs take"
+    return [
+        f"this machine was late by {late_by}, and jobs waited longer for it: lower --speed{speed}"
+    ]
 
 
 def is_short(summary: Summary) -> bool:

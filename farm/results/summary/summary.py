@@ -19,6 +19,7 @@ from farm.results.descriptive_statistics import Spread, spread_of
 from farm.results.summary.builder_time import BuilderCounts, Window
 from farm.results.summary.costs import JobCounts, Part
 from farm.results.summary.figures import Counted, Figures, RunInfo, WorldName
+from farm.results.summary.lateness import Lateness
 from farm.results.summary.tally import CountedInPieces, Tallied
 from farm.results.table.columns import known
 from farm.results.table.job_columns import Jobs
@@ -103,6 +104,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     run_phase: tuple[float, float] | None = None
     #: the farm's state at the end of the last phase
     quiescence: Quiescence | None = None
+    #: of a live run: how late its machine was; left out where it cannot be known
+    lateness: Lateness | msgspec.UnsetType = msgspec.UNSET
     #: errors in the user's own functions, and builders that a ramp-down left over
     warnings: tuple[str, ...] = ()
     #: remarks on the run, such as a speed at which the live farm's overhead is noticeable
@@ -144,8 +147,10 @@ class Measured:
         wall_time: float,
         warnings: Iterable[str] = (),
         remarks: Iterable[str] = (),
+        lateness: Lateness | None = None,
     ) -> None:
         self._info = info
+        self._lateness = lateness
         self._wall_time = wall_time
         self._warnings = warnings
         self._remarks = remarks
@@ -193,6 +198,7 @@ class Measured:
             wall_time=self._wall_time,
             quiescence=at_the_end,
             run_phase=run_phase,
+            lateness=msgspec.UNSET if self._lateness is None else self._lateness,
             warnings=(*self._warnings, *left_over_builders),
             remarks=tuple(self._remarks),
         )
