@@ -89,7 +89,8 @@ class HeldByOther(NamedTuple):
     """Another process leads the farm."""
 
     holder: Holder
-    #: when its lease expires unless it is renewed, in real seconds from the last look
+    #: when its lease expires unless it is renewed, in real seconds from the last look; 0: it has,
+    #: by this process's clock
     expires_in: float
 
 
@@ -102,6 +103,10 @@ class Vacancy(msgspec.Struct, frozen=True):
     alive: for one lease time after the first look, as trouble may just have ended, and for a longer
     grace period after every sign of trouble.
 
+    A present lease ends when the server says so, by its clock. If that was set back, it says so too
+    late, and shows more time left than any holder asks for. From then on this process's own clock
+    counts: a holder that does not renew the lease within a lease time has lost it.
+
     All instants are monotonic, in seconds.
     """
 
@@ -111,6 +116,15 @@ class Vacancy(msgspec.Struct, frozen=True):
     highest_epoch: int = 0
     #: until when an absent lease is reserved; None: before the first look
     reserved_until: float | None = None
+    #: when a lease ends that has more time left than is possible; None: it has not
+    overdue_at: float | None = None
+
+    def after_time_left(self, left: float, now: float, *, lease_time: float) -> Vacancy:
+        """Return the state after the server said how much time a lease has left, seconds."""
+        overdue_at = None
+        if left > lease_time:
+            overdue_at = now + lease_time if self.overdue_at is None else self.overdue_at
+        return msgspec.structs.replace(self, overdue_at=overdue_at)
 
     def after_look(self, charge: Charge, now: float, *, lease_time: float, grace: float) -> Vacancy:
         """Return the state after the server said who is in charge."""
@@ -120,7 +134,8 @@ class Vacancy(msgspec.Struct, frozen=True):
         has_lost_writes = (charge.epoch, charge.commits) < (self.charge.epoch, self.charge.commits)
         if has_lost_writes:
             reserved_until = now + grace
-        return Vacancy(charge, max(charge.epoch, self.highest_epoch), reserved_until)
+        highest_epoch = max(charge.epoch, self.highest_epoch)
+        return Vacancy(charge, highest_epoch, reserved_until, self.overdue_at)
 
     def after_trouble(self, now: float, *, grace: float) -> Vacancy:
         """Return the state after a sign of trouble with the server."""
@@ -128,9 +143,10 @@ class Vacancy(msgspec.Struct, frozen=True):
 
     def may_take(self, lease: bytes | None, now: float) -> bool:
         """Return whether the farm may be taken; ``lease``: the value that the server has."""
-        if holder_of(lease) is not None:
+        is_overdue = self.overdue_at is not None and now >= self.overdue_at
+        if holder_of(lease) is not None and not is_overdue:
             return False
-        if lease is not None:
+        if lease is not None and not is_overdue:
             return True  # its process has ended, or it is no lease of ours
         holder_may_live = (
             self.charge.epoch < self.highest_epoch or holder_of(self.charge.holder) is not None
@@ -181,7 +197,8 @@ class Lease:
         It waits for a lease time at most, if the last holder may have died.
         """
         while (fence := self.try_to_take(client)) is None:
-            if (holder := holder_of(self._value_at(self._client))) is not None:
+            holder = holder_of(self._value_at(self._client))
+            if holder is not None and self._vacancy.overdue_at is None:
                 raise ServerError(
                     f"Redis at {redacted(url)} already has a farm with a live scheduler (process "
                     f"{holder.pid} on {holder.machine}): stop that one, use another server, or "
@@ -210,7 +227,7 @@ class Lease:
 
     def _pause(self, wait: Wait) -> bool | None:
         """Wait until the lease may be free, or the next look is due."""
-        if self._held_by is None:
+        if self._held_by is None or self._held_by.expires_in <= 0:
             return wait(SOON)
         holder, expires_in = self._held_by
         timeout = min(expires_in, STANDBY_INTERVAL)
@@ -229,7 +246,7 @@ class Lease:
         """
         try:
             self._held_by = self._look()
-            if self._held_by is not None:
+            if self._held_by is not None and self._held_by.expires_in > 0:
                 return None
             return self._try_to_take(client)
         except redis.WatchError:  # another process was faster
@@ -259,9 +276,12 @@ class Lease:
             return None
         if isinstance(written, Exception) and not is_spoilt(written):
             self._reserve()
-        expires_in = self._time
+        expires_in, now = self._time, time.monotonic()
         if isinstance(left_ms, int) and left_ms > 0:  # older access control lists forbid PTTL
             expires_in = left_ms / 1000
+            self._vacancy = self._vacancy.after_time_left(expires_in, now, lease_time=self._time)
+        if self._vacancy.overdue_at is not None:
+            expires_in = max(0.0, self._vacancy.overdue_at - now)
         return HeldByOther(holder, expires_in)
 
     def _try_to_take(self, client: Connection) -> Fence | None:

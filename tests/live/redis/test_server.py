@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -92,6 +93,13 @@ def test_another_service_on_the_port():
         thread.start()
         assert "127.0.0.1" in fails(f"redis://127.0.0.1:{listener.getsockname()[1]}/0")
         thread.join(30)
+
+
+def renew(holder: Lease) -> None:
+    """Let the holder's thread try twice: a lease that was changed is decided on anew."""
+    with contextlib.suppress(redis.WatchError):
+        holder._renew()
+    holder._renew()
 
 
 @pytest.mark.live
@@ -271,7 +279,7 @@ class TestRealServer:
     def test_a_server_that_lost_something_is_left_to_its_holder(self, client, keys, commits_left):
         """Emptied, or back from an older file; it was away for less than a standby's interval."""
         # one that has watched for long enough
-        holder, standby = Lease(client, keys), Lease(client, keys, lease_time=0.0, grace=180.0)
+        holder, standby = Lease(client, keys), watching(client, keys, grace=180.0)
         fence = holder.try_to_take(client)
         assert fence is not None
         holder._stop.set()  # it is busy
@@ -300,6 +308,37 @@ class TestRealServer:
         client.delete(keys.lease)
         assert Lease(client, keys, lease_time=60.0).try_to_take(client) is None
         successor.release()
+
+    def test_a_server_whose_clock_was_set_back_keeps_no_standby_waiting(
+        self, client, keys, monkeypatch
+    ):
+        """It said that the lease of a paused leader had an hour left, and was believed.
+
+        A holder that renews its lease has a usual one again, and keeps the farm.
+        """
+        now = 1000.0
+        clock = SimpleNamespace(monotonic=lambda: now)
+        monkeypatch.setattr("farm.live.redis.lease.time", clock)
+        holder, standby = Lease(client, keys), watching(client, keys)
+        assert holder.try_to_take(client) is not None
+        holder._stop.set()  # the pause
+        assert standby.try_to_take(client) is None
+        client.pexpire(keys.lease, 3_600_000)
+        now += 1.0
+        assert standby.try_to_take(client) is None
+        assert standby._held_by is not None
+        assert standby._held_by.expires_in == 2.0
+        renew(holder)
+        now += 2.0
+        assert standby.try_to_take(client) is None
+        client.pexpire(keys.lease, 3_600_000)
+        assert standby.try_to_take(client) is None
+        now += 2.0
+        assert standby.try_to_take(client) is not None
+        renew(holder)
+        assert holder.lost
+        holder.release()
+        standby.release()
 
     @pytest.mark.parametrize("visible", [True, False])
     def test_a_successor_takes_the_farm_of_a_dead_holder(self, client, server, keys, visible: bool):
