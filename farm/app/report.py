@@ -26,6 +26,7 @@ from farm.doctor.figures import PlatformRecords, examine, platforms_of
 from farm.doctor.table import HEADINGS as OF_RECORDS
 from farm.doctor.table import about, row_of
 from farm.doctor.verdict import verdicts
+from farm.records.attempt_columns import AttemptColumns
 from farm.records.bundle import Clock, is_bundle, read_bundle
 from farm.records.reading import part
 from farm.results.comparison.answer import choices_of_comparison, choices_of_sweep, headings
@@ -292,9 +293,10 @@ def _of_records(path: Path, on_step: OnStep) -> str:
     if len(lines) <= 1 + MOST_COLUMNS:  # a row for each figure, which fits any window
         lines = [*zip(*lines, strict=True)]
     table = Table("", lines[0], lines[1:])
-    by_name = {one.name: one for one in platforms_of(bundle)}
+    columns = AttemptColumns.of(bundle.attempts)
+    records = {platform.name: platform for platform in platforms_of(columns, bundle.manifest)}
     on_step("drawing", 0.8)
-    charts = [_chart(by_name[one.platform], bundle.clock) for one in figures.platforms[:CHARTS]]
+    charts = [_chart(records[one.platform], bundle.clock) for one in figures.platforms[:CHARTS]]
     about_them = "; ".join([f"{figures.hours:,.1f} hours of records", *about(figures).values()])
     sections = [
         Section("", verdict_lines),

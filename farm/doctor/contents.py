@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 
 import msgspec
+import numpy as np
 
 from farm.core.fields import json_name
-from farm.doctor.figures import Waits
+from farm.doctor.waits import Waits
 from farm.records.attempt import Attempt, grouped
+from farm.records.attempt_columns import AttemptColumns
 from farm.records.bundle import Bundle
 from farm.results.descriptive_statistics import Spread, spread_of
 
-MOST_USERS = 10
+MAX_USERS = 10
+"""Users that are named, those with most attempts."""
 
 
 class PlatformContents(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
@@ -56,40 +59,58 @@ class Contents(msgspec.Struct, frozen=True, rename=json_name):
 def contents_of(bundle: Bundle) -> Contents:
     """Return what a bundle holds, the platform with most attempts first."""
     window = begins, ends = bundle.arrivals
-    slots = {one.runner: one.slots for one in bundle.runners()}
-    by_platform = grouped(bundle.attempts, attrgetter("platform"))
-    last = max((one.finished_at or 0.0 for one in bundle.attempts), default=ends)
-    found = [_platform(some, window, max(ends, last), slots) for some in by_platform.values()]
-    found.sort(key=lambda one: (-one.attempts, one.platform))
-    users = Counter(one.user for one in bundle.attempts if one.user)
-    attributes = {key for one in bundle.attempts for key in one.attributes}
+    slots = {runner.runner: runner.slots for runner in bundle.runners()}
+    last_end = max((attempt.finished_at or 0.0 for attempt in bundle.attempts), default=ends)
+    platforms = [
+        _platform(attempts, window, max(ends, last_end), slots)
+        for attempts in grouped(bundle.attempts, attrgetter("platform")).values()
+    ]
+    platforms.sort(key=lambda platform: (-platform.attempts, platform.platform))
+    users = Counter(attempt.user for attempt in bundle.attempts if attempt.user)
+    attributes = {name for attempt in bundle.attempts for name in attempt.attributes}
     return Contents(
-        (ends - begins) / 3600, found, dict(users.most_common(MOST_USERS)), sorted(attributes)
+        hours=(ends - begins) / 3600,
+        platforms=platforms,
+        users=dict(users.most_common(MAX_USERS)),
+        attributes=sorted(attributes),
     )
 
 
 def _platform(
-    attempts: Sequence[Attempt], window: tuple[float, float], until: float, slots: dict[str, int]
+    attempts: Sequence[Attempt],
+    window: tuple[float, float],
+    until: float,
+    slots: Mapping[str, int],
 ) -> PlatformContents:
+    """Return what one platform's attempts hold.
+
+    Args:
+        attempts: all of that platform.
+        window: from when to when jobs of any platform arrived.
+        until: when the records end.
+        slots: of every runner that started an attempt.
+    """
     begins, ends = window
     hours = (ends - begins) / 3600
-    waits = Waits(attempts, until)
-    runners = {one.runner for one in attempts if one.runner in slots}
-    arrivals = sum(one.arrived_at >= begins for one in attempts)
+    columns = AttemptColumns.of(attempts)
+    waits = Waits.of(columns, until)
+    run_times = columns.ran
+    runners = {name for name in columns.runner.values if name in slots}
+    arrivals = int((columns.arrived_at >= begins).sum())
     return PlatformContents(
         platform=attempts[0].platform,
         attempts=len(attempts),
         arrivals=arrivals,
         arrivals_per_hour=arrivals / hours if hours else None,
-        results=dict(Counter(one.result for one in attempts).most_common()),
+        results=dict(Counter(attempt.result for attempt in attempts).most_common()),
         waits=spread_of(waits.ended),
         wait_p50=waits.quantile(0.5),
         wait_p95=waits.quantile(0.95),
         censored=len(waits.broken_off),
         unknown_waits=waits.unknown,
-        service_times=spread_of([ran for one in attempts if (ran := one.ran) is not None]),
-        kinds=len({one.kind for one in attempts if one.kind}),
+        service_times=spread_of(run_times[~np.isnan(run_times)]),
+        kinds=len({name for name in columns.kind.values if name}),
         runners=len(runners),
-        slots=sum(slots[one] for one in runners),
-        users=len({one.user for one in attempts if one.user}),
+        slots=sum(slots[name] for name in runners),
+        users=len({attempt.user for attempt in attempts if attempt.user}),
     )

@@ -9,38 +9,45 @@ runners were busy *while* jobs waited.
 
 from __future__ import annotations
 
-import heapq
-import math
-from bisect import bisect_left
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, tzinfo
-from operator import attrgetter
+from collections.abc import Iterator, Sequence
+from datetime import tzinfo
+from itertools import pairwise
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from farm.core.fields import json_name
 from farm.doctor.occupancy import Spans, Steps, refuse_more_than_slots, steps_of, unlike_slots
-from farm.forecasts.runtime.survival import survival
-from farm.records.attempt import Attempt, grouped
-from farm.records.bundle import Bundle
-from farm.records.columns import CALENDAR
+from farm.doctor.servers import servers_needed
+from farm.doctor.waits import Waits, worst_hour
+from farm.records.attempt import Attempt
+from farm.records.attempt_columns import AttemptColumns
+from farm.records.bundle import Bundle, Manifest
+from farm.records.coded import distinct
 from farm.records.reading import OnShare, part, unseen
-from farm.records.runners import ROUNDING, Runner, Span, most_at_once, successions, times_between
-from farm.results.descriptive_statistics import Spread, quantile, spread_of
-from farm.results.table.columns import Floats
+from farm.records.runners import (
+    ROUNDING,
+    JobSpans,
+    Runner,
+    RunnerRows,
+    most_at_once,
+    successions,
+    times_between,
+)
+from farm.results.descriptive_statistics import Spread, spread_of
+from farm.results.table.columns import Flags, Floats
 
-STALL = 1800.0
+MIN_STALL_TIME = 1800.0
 """Seconds without a start, while jobs wait and none runs, that are a stall and not a queue."""
-AT_ONCE = 0.1
-"""Jobs came at once if they came within this share of the time that it took to run them."""
-STALLED = 5
+MIN_STALLED_JOBS = 5
 """Jobs that wait in a stall, at least."""
-ENOUGH = 10
-"""Times between two jobs, from which one is taken."""
-MOST_SERVERS = 10_000
-"""Servers beyond which none are proposed."""
+MIN_SHARE_OF_ARRIVALS = 0.1
+"""Jobs came at once if they came within this share of the time that it took to run them."""
+MIN_TURNAROUNDS = 10
+"""Times between two jobs of a slot, from which their median is taken for all."""
+MAX_JOBS_OF_EPHEMERAL = 1.5
+"""Mean number of jobs of a runner, below which it is one that runs a single job."""
 
 
 class PlatformFigures(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
@@ -116,112 +123,180 @@ def examine(
     Raises TraceError if more ran than the slots that the farm is said to have.
     """
     refuse_more_than_slots(bundle)
-    found, done = [], 0.0
-    for one in platforms_of(bundle):
-        share = len(one.attempts) / len(bundle.attempts)
-        found.append(one.figures(zone, objective, part(on_share, done, share)))
+    attempts = AttemptColumns.of(bundle.attempts)
+    was_retried = retried(bundle.attempts, attempts.number)
+    figures = []
+    done = 0.0
+    for records in platforms_of(attempts, bundle.manifest):
+        share = len(records.rows) / len(bundle.attempts)
+        on_share_of_platform = part(on_share, done, share)
+        figures.append(
+            records.figures(zone, objective, was_retried[records.rows], on_share_of_platform)
+        )
         done += share
-    found.sort(key=lambda one: (-one.offered_load, one.platform))
-    begins, ends = _window(bundle.attempts)
-    return FarmFigures((ends - begins) / 3600, bundle.manifest.resolution_time, found)
+    figures.sort(key=lambda platform: (-platform.offered_load, platform.platform))
+    begins, ends = _window(attempts)
+    return FarmFigures((ends - begins) / 3600, bundle.manifest.resolution_time, figures)
 
 
-def platforms_of(bundle: Bundle) -> list[PlatformRecords]:
-    """Return the records of each platform, in order of the first attempt."""
-    attempts = bundle.attempts
-    named = (one for one in attempts if one.runner and one.started_at is not None)
-    by_runner = grouped(named, attrgetter("runner"))
-    known = {one.runner: one for one in bundle.runners()}
-    resolution = bundle.manifest.resolution_time + ROUNDING
-    tries = Counter(one.job or one.id for one in attempts)
-    return [
-        PlatformRecords(name, some, by_runner, known, tries, bundle.arrivals[0], resolution)
-        for name, some in grouped(attempts, attrgetter("platform")).items()
-    ]
+def platforms_of(attempts: AttemptColumns, manifest: Manifest) -> Iterator[PlatformRecords]:
+    """Yield the records of each platform, by its first attempt."""
+    arrivals_begin = float(attempts.arrived_at.min())
+    if manifest.window is not None:
+        arrivals_begin, _ = manifest.window
+    resolution = manifest.resolution_time
+    by_runner = RunnerRows.of(attempts)
+    runners = by_runner.runners(attempts, resolution)
+    place_of = {name: place for place, name in enumerate(by_runner.names)}
+    for name, rows in attempts.rows_by_platform():
+        # one that is named may have started jobs of other platforms alone
+        codes, names = attempts.runner.taken(rows)
+        named = {names[code] for code in np.unique(codes).tolist()}
+        places = sorted(place_of[runner] for runner in named if runner in place_of)
+        rows_of_runners = by_runner.taken(places)
+        yield PlatformRecords(
+            name=name,
+            rows=rows,
+            attempts=attempts.taken(rows),
+            runners=[runners[place] for place in places],
+            on_runners=attempts.taken(rows_of_runners.rows),
+            edges=rows_of_runners.edges,
+            arrivals_begin=arrivals_begin,
+            resolution=resolution + ROUNDING,
+        )
 
 
-def _window(attempts: Sequence[Attempt]) -> tuple[float, float]:
+def retried(attempts: Sequence[Attempt], numbers: Floats) -> Flags:
+    """Return after which attempts their job was tried again on the same platform.
+
+    ``numbers``: which try of its job each is.
+    """
+    # most jobs are tried once: only those that have a later attempt are looked at
+    last_number: dict[tuple[str, str], float] = {}
+    for row in np.flatnonzero(numbers > numbers.min()).tolist():
+        attempt = attempts[row]
+        key = (attempt.job or attempt.id, attempt.platform)
+        last_number[key] = max(numbers[row], last_number.get(key, -np.inf))
+    was_retried = np.zeros(len(attempts), np.bool_)
+    if not last_number:
+        return was_retried
+    jobs = {job for job, _ in last_number}
+    for row, attempt in enumerate(attempts):
+        job = attempt.job or attempt.id
+        if job in jobs:
+            was_retried[row] = numbers[row] < last_number.get((job, attempt.platform), -np.inf)
+    return was_retried
+
+
+def _window(attempts: AttemptColumns) -> tuple[float, float]:
     """Return the first and the last instant, at least a second apart."""
-    begins = min(one.arrived_at for one in attempts)
-    ends = (at for one in attempts for at in (one.arrived_at, one.started_at, one.finished_at))
-    return begins, max(begins + 1.0, *(at for at in ends if at is not None))
+    begins = float(attempts.arrived_at.min())
+    instants = (attempts.arrived_at, attempts.started_at, attempts.finished_at)
+    return begins, max(begins + 1.0, float(np.nanmax(np.concatenate(instants))))
 
 
 class PlatformRecords:
-    """The attempts of a platform, and the runners that it had."""
+    """The attempts of a platform, and the runners that it had.
+
+    Args:
+        name: the platform's.
+        rows: its attempts' among all of the bundle.
+        attempts: those rows.
+        runners: those that its attempts name, in order of their names.
+        on_runners: what the first of these runners ran, also of other platforms, then the second, …
+        edges: where the rows of each runner begin, and where the last one's end.
+        arrivals_begin: when the first job of the records arrived.
+        resolution: seconds by which instants may be out of order without meaning it.
+    """
 
     def __init__(
         self,
         name: str,
-        attempts: list[Attempt],
-        by_runner: dict[str, list[Attempt]],
-        known: dict[str, Runner],
-        tries: Counter[str],
-        since: float,
+        rows: NDArray[np.int64],
+        attempts: AttemptColumns,
+        runners: Sequence[Runner],
+        on_runners: AttemptColumns,
+        edges: NDArray[np.int64],
+        arrivals_begin: float,
         resolution: float,
     ) -> None:
         self.name = name
+        self.rows = rows
         self.attempts = attempts
         begins, ends = _window(attempts)
         # what waited or ran when a part of the records began is no arrival
-        self.begins = max(begins, since)
+        self.begins = max(begins, arrivals_begin)
         self.ends = max(ends, self.begins + 1.0)
-        names = sorted({one.runner for one in attempts if one.runner in by_runner})
-        self.runners = [known[name] for name in names]
-        self.on_runners = {name: by_runner[name] for name in names}
-        self._tries, self._resolution = tries, resolution
-        self.ran = [one for one in attempts if one.ran is not None]
+        self._runners = runners
+        self._on_runners = on_runners
+        self._edges = edges
+        self._resolution = resolution
+        self._has_run = ~np.isnan(attempts.ran)
+        jobs_run = int(self._has_run.sum())
         #: its runners ran hardly more than a job each
-        self.is_ephemeral = bool(names) and len(self.ran) < 1.5 * len(names)
-        self._held = [
-            (one.started_at or 0.0, _end(one, self.ends))
-            for some in self.on_runners.values() or [self.ran]
-            for one in some
-        ]
-        self._most = most_at_once(self._held, resolution) if self._held else 0
+        self._is_ephemeral = bool(runners) and jobs_run < MAX_JOBS_OF_EPHEMERAL * len(runners)
+        held = on_runners if runners else attempts.taken(self._has_run)
+        self._held = Spans(held.started_at, self._ends_of(held))
+        self._most_busy = 0
+        if len(self._held.begins):
+            self._most_busy = most_at_once(self._held.begins, self._held.ends, resolution)
 
-    def figures(self, zone: tzinfo | None, objective: float, on_share: OnShare) -> PlatformFigures:
+    def figures(
+        self, zone: tzinfo | None, objective: float, was_retried: Flags, on_share: OnShare
+    ) -> PlatformFigures:
         """Return the figures; ``on_share`` is given how much is done, about."""
-        ends, loaded = self.ends, self._loaded()
-        run_times = np.array([one.ran for one in self.ran], np.float64)
-        waits = Waits(self.attempts, ends)
+        attempts = self.attempts
+        run_times = attempts.ran[self._has_run]
+        waits = Waits.of(attempts, self.ends)
         steps = self.steps()
         on_share(0.3)
+
+        loaded_time = self._loaded_time()
         work = self._work()
-        comes = [one.arrived_at >= self.begins for one in self.attempts]
-        rate = sum(comes) / loaded
-        load = sum(lasts for lasts, is_new in zip(work, comes, strict=True) if is_new) / loaded
-        elsewhere = [
-            one for some in self.on_runners.values() for one in some if one.platform != self.name
-        ]
-        other = sum(one.ran or 0.0 for one in elsewhere) / (ends - self.begins)
-        slots = steps.before(self.begins + loaded).mean_slots
-        hour, worst = self._peak(zone)
+        is_arrival = attempts.arrived_at >= self.begins
+        rate = int(is_arrival.sum()) / loaded_time
+        load = _sum(work[is_arrival]) / loaded_time
+        other_load = self._time_for_others() / (self.ends - self.begins)
+        mean_slots = steps.before(self.begins + loaded_time).mean_slots
+        peak_hour, peak_wait = worst_hour(attempts, zone)
         on_share(0.5)
+
         turnaround = spread_of(self._turnarounds())
         on_share(0.7)
-        between = (turnaround.p50 or 0.0) if turnaround.count >= ENOUGH else 0.0
-        held = load + rate * between
+        time_between = 0.0
+        if turnaround.count >= MIN_TURNAROUNDS:
+            time_between = turnaround.p50 or 0.0
+        own_load = load + rate * time_between
+        utilization = None
+        served_per_hour = None
+        if mean_slots:
+            utilization = (own_load + other_load) / mean_slots
+        if mean_slots * own_load:
+            served_per_hour = max(0.0, mean_slots - other_load) * rate / own_load * 3600
+
+        busy_time = float(run_times.sum())
+        wasted_time = _sum(attempts.ran[was_retried & self._has_run])
+        is_eligible = ~np.isnan(attempts.eligible_at)
         return PlatformFigures(
             platform=self.name,
-            hosted=any(one.hosted for one in self.attempts),
-            attempts=len(self.attempts),
+            hosted=bool(attempts.hosted.any()),
+            attempts=len(self.rows),
             arrivals_per_hour=rate * 3600,
             run_time=spread_of(run_times),
-            runners=len(self.runners),
-            ephemeral=self.is_ephemeral,
+            runners=len(self._runners),
+            ephemeral=self._is_ephemeral,
             slots_seen=float(steps.slots.max(initial=0.0)),
-            mean_slots=slots,
-            runner_slots=int(np.median([one.slots for one in self.runners] or [1])),
-            busy_at_once=self._most,
+            mean_slots=mean_slots,
+            runner_slots=int(np.median([runner.slots for runner in self._runners] or [1])),
+            busy_at_once=self._most_busy,
             offered_load=load,
-            other_load=other,
-            utilization=(held + other) / slots if slots else None,
-            served_per_hour=max(0.0, slots - other) * rate / held * 3600 if slots * held else None,
+            other_load=other_load,
+            utilization=utilization,
+            served_per_hour=served_per_hour,
             busy_share=steps.utilization,
             busy_share_while_waiting=steps.utilization_while_waiting,
             idle_while_waiting=steps.idle_while_waiting,
-            full_while_waiting=steps.full_while_waiting(self._most),
+            full_while_waiting=steps.full_while_waiting(self._most_busy),
             waits=spread_of(waits.ended),
             wait_p50=waits.quantile(0.5),
             wait_p95=waits.quantile(0.95),
@@ -229,24 +304,16 @@ class PlatformRecords:
             censored_wait=spread_of(waits.broken_off),
             unknown_waits=waits.unknown,
             turnaround=turnaround,
-            retries=sum(one.attempt > 1 for one in self.attempts),
-            wasted_share=self._wasted(float(run_times.sum())),
-            peak_hour=hour,
-            peak_wait_p95=worst,
-            stall_time=self._stall(steps),
-            unlike_slots=unlike_slots(self.attempts),
-            servers_needed=self._needed(work, between, objective),
+            retries=int((attempts.number > 1).sum()),
+            wasted_share=wasted_time / busy_time if busy_time else 0.0,
+            peak_hour=peak_hour,
+            peak_wait_p95=peak_wait,
+            stall_time=_stall_time(steps),
+            unlike_slots=unlike_slots(attempts.slots),
+            servers_needed=servers_needed(
+                attempts.eligible_at[is_eligible], work[is_eligible] + time_between, objective
+            ),
         )
-
-    def _loaded(self) -> float:
-        """Return the time over which rates are taken, seconds: that in which jobs arrived.
-
-        A queue that is worked off later was more load than there were servers, at the time. Jobs
-        that all came at once have no rate: then it is the whole time.
-        """
-        whole = self.ends - self.begins
-        arrived = max(one.arrived_at for one in self.attempts) - self.begins
-        return arrived if arrived >= AT_ONCE * whole else whole
 
     def steps(self) -> Steps:
         """Return the counts over time.
@@ -254,185 +321,97 @@ class PlatformRecords:
         A runner of one job is there while it runs it: how many there could be is not known, but
         from the first on at least as many as there ever were.
         """
-        waited = [
-            (
-                one.eligible_at,
-                one.started_at if one.started_at is not None else _end(one, self.ends),
-            )
-            for one in self.attempts
-            if one.eligible_at is not None
-        ]
-        alive = [(one.joined_at, one.gone_at) for one in self.runners]
-        sizes = np.array([one.slots for one in self.runners], np.float64)
-        slots = (_spans(alive), sizes)
-        steps = steps_of(_spans(waited), _spans(self._held), slots, self.begins, self.ends)
-        if not self.is_ephemeral:
+        is_eligible = ~np.isnan(self.attempts.eligible_at)
+        started_at = self.attempts.started_at
+        wait_ends = np.where(np.isnan(started_at), self._ends_of(self.attempts), started_at)
+        waiting = Spans(self.attempts.eligible_at[is_eligible], wait_ends[is_eligible])
+        there = Spans(
+            np.array([runner.joined_at for runner in self._runners], np.float64),
+            np.array([runner.gone_at for runner in self._runners], np.float64),
+            np.array([runner.slots for runner in self._runners], np.float64),
+        )
+        steps = steps_of(waiting, self._held, there, self.begins, self.ends)
+        if not self._is_ephemeral:
             return steps
-        most = np.where(steps.begun, float(self._most), 0.0)
-        return msgspec.structs.replace(steps, slots=most)
+        most_slots = np.where(steps.has_begun, float(self._most_busy), 0.0)
+        return msgspec.structs.replace(steps, slots=most_slots)
+
+    def _loaded_time(self) -> float:
+        """Return the time over which rates are taken, seconds: that in which jobs arrived.
+
+        A queue that is worked off later was more load than there were servers, at the time. Jobs
+        that all came at once have no rate: then it is the whole time.
+        """
+        whole_time = self.ends - self.begins
+        arrival_time = float(self.attempts.arrived_at.max()) - self.begins
+        if arrival_time >= MIN_SHARE_OF_ARRIVALS * whole_time:
+            return arrival_time
+        return whole_time
+
+    def _time_for_others(self) -> float:
+        """Return how long its runners ran jobs of other platforms, seconds."""
+        run_times = self._on_runners.ran
+        is_other = self._on_runners.platform.codes != self.attempts.platform.codes[0]
+        return _sum(run_times[is_other & ~np.isnan(run_times)])
 
     def _turnarounds(self) -> list[float]:
         """Return how long slots stood empty between two jobs, of which the second waited."""
-        if self.is_ephemeral:  # a slot's next start is on another runner
-            return successions(self._spans_of(self.ran), self._most, self._resolution)
-        return [
-            time
-            for one in self.runners
-            for time in times_between(
-                self._spans_of(self.on_runners[one.runner]), one.slots, self._resolution
-            )
-        ]
+        if self._is_ephemeral:  # a slot's next start is on another runner
+            ran = self._spans_of(self.attempts.taken(self._has_run))
+            return successions(ran, self._most_busy, self._resolution)
+        spans = self._spans_of(self._on_runners)
+        times = []
+        for runner, (first, end) in zip(self._runners, pairwise(self._edges), strict=True):
+            times += times_between(spans.taken(slice(first, end)), runner.slots, self._resolution)
+        return times
 
-    def _spans_of(self, attempts: Sequence[Attempt]) -> list[Span]:
-        return [
-            (
-                math.inf if one.eligible_at is None else one.eligible_at,
-                one.started_at or 0.0,
-                _end(one, self.ends),
-            )
-            for one in attempts
-        ]
-
-    def _wasted(self, busy: float) -> float:
-        """Return the share of busy time of attempts after which their job was tried again."""
-        last: dict[str, int] = {}
-        for one in self.attempts:
-            last[one.job or one.id] = max(one.attempt, last.get(one.job or one.id, 0))
-        wasted = sum(
-            one.ran or 0.0
-            for one in self.attempts
-            if self._tries[one.job or one.id] > 1 and one.attempt < last[one.job or one.id]
+    def _spans_of(self, attempts: AttemptColumns) -> JobSpans:
+        eligible_at = attempts.eligible_at
+        return JobSpans(
+            np.where(np.isnan(eligible_at), np.inf, eligible_at),
+            attempts.started_at,
+            self._ends_of(attempts),
         )
-        return wasted / busy if busy else 0.0
 
-    def _peak(self, zone: tzinfo | None) -> tuple[str, float | None]:
-        """Return the hour of the week with the longest p95 wait, of those with some jobs."""
-        by_hour: dict[str, list[float]] = defaultdict(list)
-        for one in self.attempts:
-            if one.eligible_at is not None and (wait := one.waited) is not None:
-                by_hour[_hour(one.eligible_at, zone)].append(wait)
-        most = max((len(some) for some in by_hour.values()), default=0)
-        worst = [
-            (float(np.quantile(some, 0.95)), hour)
-            for hour, some in by_hour.items()
-            if len(some) >= max(5, most // 10)
-        ]
-        if not worst:
-            return "", None
-        wait, hour = max(worst)
-        return hour, wait
+    def _ends_of(self, attempts: AttemptColumns) -> Floats:
+        """Return when each ended; what did not lasts until the end of the records."""
+        return np.where(np.isnan(attempts.finished_at), self.ends, attempts.finished_at)
 
-    def _stall(self, steps: Steps) -> float:
-        """Return the longest time in which jobs waited and none ran, after the first that ran.
-
-        Records of a window have jobs that came before it, and not those that ran then.
-        """
-        stalled = (steps.waiting >= STALLED) & (steps.busy == 0) & steps.begun
-        longest = lasted = 0.0
-        for is_stalled, lasts in zip(stalled.tolist(), steps.lasts.tolist(), strict=True):
-            lasted = lasted + lasts if is_stalled else 0.0
-            longest = max(longest, lasted)
-        return longest if longest >= STALL else 0.0
-
-    def _work(self) -> list[float]:
+    def _work(self) -> Floats:
         """Return the run time of every attempt; if it never ran, the mean of those of its name."""
-        by_kind = grouped(self.ran, attrgetter("kind"))
-        means = {kind: _mean_run_time(some) for kind, some in by_kind.items()}
-        other = _mean_run_time(self.ran) if self.ran else 0.0
-        return [means.get(one.kind, other) if one.ran is None else one.ran for one in self.attempts]
-
-    def _needed(self, work: Sequence[float], between: float, objective: float) -> int | None:
-        """Return the servers with which these arrivals' p95 wait is within the objective.
-
-        ``between``: what a slot needs from one job to the next, seconds.
-        """
-        jobs = [
-            (one.eligible_at, lasts + between)
-            for one, lasts in zip(self.attempts, work, strict=True)
-            if one.eligible_at is not None
-        ]
-        if len(jobs) < 2:
-            return None
-        low, high = 0, 1
-        while not _do(high, jobs, objective) and high < MOST_SERVERS:
-            low, high = high, 2 * high
-        found = range(high)
-        return bisect_left(found, x=True, lo=low + 1, key=lambda n: _do(n, jobs, objective))
+        run_times = self.attempts.ran
+        if self._has_run.all():
+            return run_times
+        _, _, kinds = distinct(self.attempts.kind.codes)
+        kinds_that_ran = kinds[self._has_run]
+        count = int(kinds.max()) + 1
+        jobs = np.bincount(kinds_that_ran, minlength=count)
+        time = np.bincount(kinds_that_ran, run_times[self._has_run], minlength=count)
+        mean_of_all = 0.0
+        if self._has_run.any():
+            mean_of_all = _sum(run_times[self._has_run]) / int(self._has_run.sum())
+        means = np.full(count, mean_of_all)
+        np.divide(time, jobs, out=means, where=jobs > 0)
+        return np.where(self._has_run, run_times, means[kinds])
 
 
-def _mean_run_time(ran: Sequence[Attempt]) -> float:
-    return sum(one.ran or 0.0 for one in ran) / len(ran)
+def _stall_time(steps: Steps) -> float:
+    """Return the longest time in which jobs waited and none ran, after the first that ran.
 
-
-def _do(servers: int, jobs: Sequence[tuple[float, float]], objective: float) -> bool:
-    """Return whether the p95 wait of jobs, served as they arrive, is within the objective."""
-    free = [-math.inf] * servers
-    may_wait = len(jobs) - 1 - int(0.95 * (len(jobs) - 1))
-    waits = []
-    for arrived_at, lasts in jobs:
-        started_at = max(arrived_at, free[0])
-        heapq.heapreplace(free, started_at + lasts)
-        if (wait := started_at - arrived_at) > 0.0:
-            waits.append(wait)
-            if wait > objective:
-                may_wait -= 1
-                if may_wait < 0:
-                    return False
-    waits += [0.0] * (len(jobs) - len(waits))
-    return float(np.quantile(waits, 0.95)) <= objective
-
-
-def _hour(at: float, zone: tzinfo | None) -> str:
-    """Return the hour of the week, or of a trace's own time."""
-    if at < CALENDAR:
-        return f"hour {int(at // 3600)}"
-    return datetime.fromtimestamp(at, zone or UTC).strftime("%a %H h")
-
-
-def _end(one: Attempt, ends: float) -> float:
-    return ends if one.finished_at is None else one.finished_at
-
-
-def _spans(pairs: Sequence[tuple[float | None, float]]) -> Spans:
-    both: Floats = np.array(pairs, np.float64).reshape(-1, 2)
-    return both[:, 0], both[:, 1]
-
-
-class Waits:
-    """The waits of attempts, seconds: those that ended with a start, and those broken off.
-
-    ``ends``: until when an attempt without an end waits.
+    Records of a window have jobs that came before it, and not those that ran then.
     """
-
-    def __init__(self, attempts: Sequence[Attempt], ends: float) -> None:
-        self.ended = _floats(one.waited for one in attempts)
-        self.broken_off = _floats(
-            (ends if one.finished_at is None else one.finished_at) - one.eligible_at
-            for one in attempts
-            if one.eligible_at is not None and one.started_at is None
-        )
-        #: waits that are not known
-        self.unknown = sum(one.eligible_at is None for one in attempts)
-
-    def quantile(self, p: float) -> float | None:
-        """Return the p-quantile; None: too many were broken off to tell."""
-        return wait_quantile(self.ended, self.broken_off, p)
+    is_stalled = (steps.waiting >= MIN_STALLED_JOBS) & (steps.busy == 0) & steps.has_begun
+    places = np.flatnonzero(is_stalled)
+    longest = lasted = 0.0
+    place_before = -1
+    for place, lasts in zip(places.tolist(), steps.lasts[places].tolist(), strict=True):
+        is_same_stall = place == place_before + 1
+        lasted = lasted + lasts if is_same_stall else lasts
+        longest = max(longest, lasted)
+        place_before = place
+    return longest if longest >= MIN_STALL_TIME else 0.0
 
 
-def wait_quantile(waits: Floats, broken_off: Floats, p: float) -> float | None:
-    """Return the p-quantile of waits, seconds, of which some are only known to be longer.
-
-    ``waits`` ended with a start, ``broken_off`` before one. Without the latter it is the quantile
-    of all other figures (type 7); None: too many were broken off to tell (``survival``).
-    """
-    if not len(broken_off) or not len(waits):
-        return quantile(waits, p) if len(waits) else None
-    always = [np.full(len(some), -np.inf) for some in (waits, broken_off)]
-    order = waits.argsort(kind="stable")
-    started = survival(waits, always[0], broken_off, always[1]).weights[order].cumsum()
-    passed = np.flatnonzero(started >= p - 1e-12)
-    return float(waits[order][passed[0]]) if len(passed) else None
-
-
-def _floats(values: Iterable[float | None]) -> Floats:
-    return np.array([one for one in values if one is not None], np.float64)
+def _sum(values: Floats) -> float:
+    """Return the sum, added up one by one: by halves, as NumPy does, the last digit differs."""
+    return float(sum(values.tolist()))

@@ -27,6 +27,7 @@ from msgspec.json import Decoder
 from farm.core.errors import TraceError, file_access
 from farm.core.fields import json_name
 from farm.records.attempt import Attempt, times_of
+from farm.records.attempt_columns import AttemptColumns
 from farm.records.reading import OnShare, Reading, SourceFile, unseen
 from farm.records.runners import ROUNDING, Runner, runners_of
 from farm.whole_files import ending, read_whole
@@ -111,7 +112,7 @@ class Bundle(msgspec.Struct, frozen=True):
 
     def runners(self) -> list[Runner]:
         """Return the runners that were seen."""
-        return runners_of(self.attempts, self.manifest.resolution_time)
+        return runners_of(AttemptColumns.of(self.attempts), self.manifest.resolution_time)
 
     @property
     def clock(self) -> Clock:

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from farm.core.fields import json_name
-from farm.doctor.figures import STALL, STALLED
+from farm.doctor.figures import MIN_STALL_TIME, MIN_STALLED_JOBS
 from farm.doctor.occupancy import counts_at, unlike_slots
 from farm.records.attempt import Attempt
 from farm.results.table.columns import Floats
@@ -71,7 +71,7 @@ def flags_of(shape: Shape, load: PoolLoad) -> Iterator[Flag]:
     """Yield what is to be known before a twin of a pool is believed."""
     if shape.missing or shape.tries.lost:
         yield Flag("lost attempts", _lost(shape, len(load.attempts)))
-    if unlike := unlike_slots(load.attempts):
+    if unlike := unlike_slots(np.array([attempt.slots for attempt in load.attempts])):
         yield Flag("several slots", unlike)
     idle = _IdleWaiting(shape, load)
     waits = bool(load.waited.mean() >= LEAST_WAIT)
@@ -184,12 +184,12 @@ class _IdleWaiting:
         starts = np.unique(started)
         longest = 0.0
         for before, after in pairwise(starts.tolist()):
-            if after - before < STALL:
+            if after - before < MIN_STALL_TIME:
                 continue
             some = (self.at >= before) & (self.at < after)
-            held = some & self.idle & (waiting >= STALLED)
+            held = some & self.idle & (waiting >= MIN_STALLED_JOBS)
             longest = max(longest, float(self.lasts[held].sum()))
-        return longest if longest >= STALL else 0.0
+        return longest if longest >= MIN_STALL_TIME else 0.0
 
     def explained(self) -> Flag:
         """Return what explains the most of it."""

@@ -22,7 +22,7 @@ import numpy as np
 from farm.doctor.occupancy import counts_at
 from farm.records.attempt import Attempt, grouped
 from farm.records.bundle import Bundle, Clock
-from farm.records.runners import Runner, Span, most_at_once, successions, times_between
+from farm.records.runners import JobSpans, Runner, most_at_once, successions, times_between
 from farm.results.table.columns import Floats
 from farm.twin.runner_lives import (
     CLOCKS,
@@ -208,7 +208,7 @@ def shape_of(attempts: Sequence[Attempt], runners: Mapping[str, Runner], clock: 
     """
     load = load_of(attempts)
     spans = _spans(attempts)
-    columns: Floats = np.array(spans).T
+    columns: Floats = np.array(spans)
 
     pool = _runners_of(attempts, runners)
     limited = not pool.ephemeral or _meets_limit(attempts)
@@ -287,16 +287,17 @@ def _runners_of(attempts: Sequence[Attempt], runners: Mapping[str, Runner]) -> P
 
 
 def _overlaps_and_gaps(
-    pool: PoolRunners, spans: Sequence[Span], resolution: float
+    pool: PoolRunners, spans: JobSpans, resolution: float
 ) -> tuple[int, list[float]]:
     """Return how many runners there were at once, and the gaps between jobs on a slot (s).
 
     Only gaps before a job that already waited are measured: before any other the slot was idle.
     """
     if pool.lifetimes:
-        at_once = most_at_once(pool.lifetimes, resolution)
+        joined, gone = np.array(pool.lifetimes).T
+        at_once = most_at_once(joined, gone, resolution)
     else:  # without names, one runner for each job
-        at_once = most_at_once(((start, end) for _, start, end in spans), resolution)
+        at_once = most_at_once(spans.started_at, spans.ended_at, resolution)
     if not pool.ephemeral:
         gaps: list[float] = []
         for ran in pool.attempts_by_name.values():
@@ -310,7 +311,7 @@ def _overlaps_and_gaps(
 
 
 def _with_booting(
-    jobs: Sequence[Span], running: int, between: list[float], resolution: float
+    jobs: JobSpans, running: int, between: list[float], resolution: float
 ) -> tuple[int, list[float]]:
     """Return the number of one-job runners, with those that boot, and the times between two.
 
@@ -318,7 +319,7 @@ def _with_booting(
     are alike. ``running``: at once, at most; ``between``: the times if these are all.
     """
     boot = float(np.median(between))
-    most = most_at_once(((start - boot, end) for _, start, end in jobs), resolution)
+    most = most_at_once(jobs.started_at - boot, jobs.ended_at, resolution)
     others = ((n, successions(jobs, n, resolution)) for n in range(running + 1, most + 1))
     tried = [(running, between), *(one for one in others if len(one[1]) >= ENOUGH)]
     return min(tried, key=lambda one: float(np.ptp(np.quantile(one[1], (0.25, 0.75)))))
@@ -410,8 +411,9 @@ def _saturated(spans: Floats, slots: int) -> float:
     return float(waited[full].sum()) / total if total else 0.0
 
 
-def _spans(attempts: Sequence[Attempt]) -> list[Span]:
-    return [(one.eligible_at or 0.0, _start(one), end_of(one)) for one in attempts]
+def _spans(attempts: Sequence[Attempt]) -> JobSpans:
+    spans = [(attempt.eligible_at or 0.0, _start(attempt), end_of(attempt)) for attempt in attempts]
+    return JobSpans(*np.array(spans, np.float64).T)
 
 
 def _start(one: Attempt) -> float:
@@ -462,8 +464,9 @@ def _start_delays(attempts: Sequence[Attempt], *, limited: bool) -> tuple[float,
 
 def _limit_waits(attempts: Sequence[Attempt]) -> tuple[Floats, np.ndarray]:
     """Return the waits by arrival, and which jobs met as many as ever ran at once."""
-    eligible, started, finished = np.array(sorted(_spans(attempts))).T
-    most = most_at_once(zip(started.tolist(), finished.tolist(), strict=True), RESOLUTION)
+    spans = _spans(attempts)
+    eligible, started, finished = spans.taken(np.lexsort(spans[::-1]))
+    most = most_at_once(started, finished, RESOLUTION)
     # those that arrived before and have not ended
     met = np.arange(len(eligible)) - np.searchsorted(np.sort(finished), eligible, side="right")
     return started - eligible, met >= most

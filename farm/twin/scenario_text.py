@@ -13,6 +13,7 @@ from unicodedata import normalize
 import numpy as np
 
 from farm.records.attempt import Attempt
+from farm.records.attempt_columns import AttemptColumns
 from farm.records.runners import most_at_once
 from farm.records.traces.bundle import UNLABELLED
 from farm.results.formatting import readable_span
@@ -82,7 +83,8 @@ def unjudged(
     if not others:
         return None
     labels = sorted({one.platform or UNLABELLED for one in others})
-    most = most_at_once((one.started_at or 0.0, one.finished_at or 0.0) for one in others)
+    columns = AttemptColumns.of(others)
+    most = most_at_once(columns.started_at, columns.finished_at)
     why = (
         f"since when these {many(len(others), 'job')} waited is not in the records: as many "
         "runners as jobs ran at once, and no check"

@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from farm.doctor.figures import PlatformFigures, examine, wait_quantile
+from farm.doctor.figures import PlatformFigures, examine
 from farm.doctor.verdict import Verdict, verdicts
+from farm.doctor.waits import Waits
 from farm.records.attempt import Attempt
 from farm.records.bundle import write_bundle
 from farm.records.runners import most_at_once
@@ -203,17 +204,18 @@ def test_the_verdict_on_a_known_farm(attempts: list[Attempt], kind: str, evidenc
 
 def test_the_product_limit_by_hand():
     """Kaplan and Meier's own arithmetic: 4 of 5 survive 1, then 2 of 3 survive 3."""
-    waits, broken_off = np.array([1.0, 3.0, 5.0]), np.array([2.0, 4.0])
-    assert wait_quantile(waits, broken_off, 0.2) == 1.0
-    assert wait_quantile(waits, broken_off, 0.4) == 3.0
-    assert wait_quantile(waits, broken_off, 0.9) == 5.0
-    assert wait_quantile(waits, np.array([6.0, 7.0]), 0.9) is None
+    ended = np.array([1.0, 3.0, 5.0])
+    waits = Waits(ended, broken_off=np.array([2.0, 4.0]))
+    assert waits.quantile(0.2) == 1.0
+    assert waits.quantile(0.4) == 3.0
+    assert waits.quantile(0.9) == 5.0
+    assert Waits(ended, broken_off=np.array([6.0, 7.0])).quantile(0.9) is None
 
 
 @given(st.lists(st.floats(0, 100), min_size=1), st.floats(0.01, 1.0))
 def test_without_broken_waits_it_is_the_quantile_of_all_other_figures(waits: list[float], p: float):
     """Type 7, so that no wait has two p95s."""
-    assert wait_quantile(np.array(waits), np.array([]), p) == quantile(waits, p)
+    assert Waits(np.array(waits), broken_off=np.array([])).quantile(p) == quantile(waits, p)
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(1, 5)), min_size=1, max_size=8))
@@ -221,7 +223,8 @@ def test_slots_are_the_most_at_once(spans: list[tuple[int, int]]):
     """As counted at every instant."""
     pairs = [(float(start), float(start + lasts)) for start, lasts in spans]
     counted = max(sum(s <= at < e for s, e in pairs) for at, _ in pairs)
-    assert most_at_once(pairs) == counted
+    begins, ends = np.array(pairs).T
+    assert most_at_once(begins, ends) == counted
 
 
 def test_the_command_answers_first(tmp_path: Path, farm: Callable[..., Said]):

@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from farm.core.errors import TraceError
@@ -100,10 +101,9 @@ def test_parts_of_a_slot_make_no_twin(tmp_path, farm: Callable[..., Said]):
 
 def test_jobs_that_all_take_as_many_slots_are_a_queue():
     """Eight processors each are one place each."""
-    jobs = [attempt(n, START, result="open", slots=8) for n in range(50)]
-    assert unlike_slots(jobs) == ""
-    jobs[0].slots = 16
-    assert unlike_slots(jobs) == ""
-    for one in jobs[:4]:
-        one.slots = 16
-    assert unlike_slots(jobs).startswith("8% of the jobs took another number of slots")
+    slots = np.full(50, 8.0)
+    assert unlike_slots(slots) == ""
+    slots[0] = 16.0
+    assert unlike_slots(slots) == ""
+    slots[:4] = 16.0
+    assert unlike_slots(slots).startswith("8% of the jobs took another number of slots")

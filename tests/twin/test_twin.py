@@ -16,6 +16,7 @@ import pytest
 
 from farm import simulate
 from farm.app.twin import PoolTwin, Twin, order_of, twin_of, write_twin
+from farm.records.attempt_columns import AttemptColumns
 from farm.records.importing import load_records
 from farm.records.runners import most_at_once
 from farm.records.sources import export_attempts
@@ -130,7 +131,8 @@ def test_runners_of_one_job_that_boot_count(tmp_path, policy):
     pool = {"uses": 1, "boot_time": "8m", "pickup_time": "2s", "provisioner": sizing}
     records = load_records([recorded(tmp_path, pool, policy=policy)], "csv", COLUMNS)
     [(shape, _)] = pools_of(records)
-    assert most_at_once((one.started_at, one.finished_at) for one in records.attempts) < 16
+    columns = AttemptColumns.of(records.attempts)
+    assert most_at_once(columns.started_at, columns.finished_at) < 16
     assert shape.runners == 16
     # of equal ones the first is told: a runner for each job
     sized = (one.algorithm for one in candidates_of(shape) if one.algorithm != "fixed")
