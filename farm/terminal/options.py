@@ -112,6 +112,15 @@ Redis = Annotated[str | None, server_option(SERVER, hidden=True)]
 Dir = Annotated[Path, dir_option(hidden=True)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the result, no progress.")]
+Checks = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--check",
+        metavar="OBJECTIVE",
+        help="Exit with code 1 unless the run meets this, such as 'p95(waiting_time) < 5m', "
+        "'p99(linux.waiting_time) < 1h' or 'utilization > 0.6'; repeatable.",
+    ),
+]
 Log = Annotated[
     bool,
     typer.Option("--log", help="Print each event as it happens, one per line, on standard error."),

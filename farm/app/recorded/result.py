@@ -17,6 +17,7 @@ from farm.results.figures.time_axis import WallClock
 from farm.results.recorded_run import FinishedRun
 from farm.results.summary.answer import answer_of_run
 from farm.results.table.job_table import JobTable, joined
+from farm.results.table.records import RunRecords
 from farm.scenario import Scenario
 
 if TYPE_CHECKING:  # most runs are not asked for these
@@ -36,8 +37,10 @@ class Result:
     'farm-opened'
     """
 
-    def __init__(self, kept: FinishedRun) -> None:
+    def __init__(self, kept: FinishedRun, records: RunRecords | None = None) -> None:
         self.kept = kept
+        #: of jobs and builders; None: it was read back
+        self.records = records
 
     @cached_property
     def summary(self) -> dict[str, Any]:

@@ -159,12 +159,12 @@ class RunRecorder:
             self._scenario, measured, records, log, state, self._started, self._inputs
         )
         if self._directory is None:
-            return Result(kept)
+            return Result(kept, records)
         is_short = play_time is not None and play_time <= MAX_TIME_AGAIN
         if self._log is None or (is_short and records.count >= MIN_JOBS_AS_INPUTS):
             self._directory.close(kept.summary, ended=now(), state=state)
-            return Result(kept)
+            return Result(kept, records)
         kept.write(self._directory, on_jobs)
         run = load_run(self._directory.path)
         run.jobs = kept.jobs  # as they were written; to read them takes long
-        return Result(run)
+        return Result(run, records)

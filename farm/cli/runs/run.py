@@ -15,8 +15,10 @@ from farm.cli.runs.run_summary import (
     EventLines,
     exit_code,
     kept_in,
+    parse_checks,
     share_done,
     show,
+    show_checks,
     with_size,
 )
 from farm.live.wire.pool_report import FarmStatus
@@ -25,6 +27,7 @@ from farm.results.run_directory import SCENARIO
 from farm.scenario import load_scenario
 from farm.terminal.options import (
     AsJson,
+    Checks,
     LearnFrom,
     Log,
     MetricsAddress,
@@ -58,6 +61,7 @@ def run(
     metrics_port: MetricsPort = None,
     metrics_address: MetricsAddress = LOOPBACK,
     metrics_targets: MetricsTargets = None,
+    check: Checks = None,
     log: Log = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -77,6 +81,7 @@ def run(
     """
     overrides = [*(sets or ()), *learning(learn_from), *speed_set(speed)]
     wanted = load_scenario(scenario, overrides, on_step=partial(remark, quiet=quiet or as_json))
+    terms = parse_checks(check, wanted)
     warn(*too_fast_to_plan(wanted))
     with (
         kept_in(out, wanted, save=not no_save) as kept,
@@ -94,9 +99,12 @@ def run(
             observers=[EventLines()] if log else (),
         )
     show(result, as_json=as_json, quiet=quiet)
+    met_all = show_checks(result, terms, as_json=as_json)
     if kept is not None and not (quiet or as_json):
         _what_next(scenario if not overrides else kept / SCENARIO, kept)
-    raise typer.Exit(130 if result.interrupted else exit_code(result.kept.summary))
+    if result.interrupted:
+        raise typer.Exit(130)
+    raise typer.Exit(exit_code(result.kept.summary) if met_all else 1)
 
 
 def _words(now: FarmStatus) -> str:

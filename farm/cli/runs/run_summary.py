@@ -19,7 +19,9 @@ from farm.core.events import Event
 from farm.results.formatting import sentence
 from farm.results.log.writer import EventLogLines
 from farm.results.run_directory import EVENTS, next_directory
+from farm.results.summary.objectives import Term, check_pools, measured, parse_objective
 from farm.results.summary.summary import Summary
+from farm.results.summary.tally import Tallied
 from farm.scenario import Scenario
 from farm.sim.too_large import expected_jobs
 from farm.terminal.output import note, print_json, remark, shared_progress, warn
@@ -83,6 +85,64 @@ def show(result: Result, *, as_json: bool, quiet: bool) -> None:
 def exit_code(summary: Summary) -> int:
     """Return 1 if jobs were lost or the user's functions failed, else 0."""
     return 0 if summary.ended_well else 1
+
+
+class Check(msgspec.Struct, frozen=True):
+    """Whether a run met a term of an objective: a line of JSON."""
+
+    check: str
+    #: seconds, or a plain number; None: no job has such a value
+    value: float | None
+    met: bool
+
+
+def parse_checks(texts: Sequence[str] | None, scenario: Scenario) -> list[Term]:
+    """Return the terms of ``--check``; raises InputError that says what is allowed."""
+    terms = [
+        term for text in texts or () for term in parse_objective(text, "--check", with_figures=True)
+    ]
+    check_pools(terms, scenario.pools, "--check")
+    return terms
+
+
+def show_checks(result: Result, terms: Sequence[Term], *, as_json: bool) -> bool:
+    """Print for each term whether the run met it, with the value; return whether it met all."""
+    met_all = True
+    for term in terms:
+        value = _value_of(result, term)
+        met = value is not None and term.is_met_by(value)
+        met_all = met_all and met
+        if as_json:
+            shown_value = None if value is not None and math.isinf(value) else value
+            print_json(Check(str(term), shown_value, met))
+        else:
+            found = "no value" if value is None else term.show(value)
+            note(f"check {term}: {'met' if met else 'not met'} ({found})")
+    return met_all
+
+
+def _value_of(result: Result, term: Term) -> float | None:
+    """Return the value of a term in a run that has just ended; None: no job has one."""
+    summary = result.kept.summary
+    if not term.statistic:
+        value: float | None = getattr(summary, term.metric)
+        return value
+    records = result.records
+    if isinstance(records, Tallied):
+        spread = getattr(summary, term.metric)
+        if term.pool or not hasattr(spread, term.statistic):
+            raise InputError(
+                f"--check {term}: found a run whose jobs were too many to be held; allowed there: "
+                "mean, p50, p95, p99 and max of all jobs"
+            )
+        if summary.jobs.lost and term.statistic != "p50":
+            return math.inf
+        of_spread: float | None = getattr(spread, term.statistic)
+        return of_spread
+    if records is None:
+        raise InputError(f"--check {term}: found a run that was read back; allowed: a new one")
+    scenario = result.scenario
+    return measured(records, summary.window, term, scenario.pools)
 
 
 class EventLines:

@@ -16,8 +16,10 @@ from farm.cli.runs.run_summary import (
     EventLines,
     exit_code,
     kept_in,
+    parse_checks,
     share_done,
     show,
+    show_checks,
     with_size,
 )
 from farm.core.commands import Command
@@ -30,6 +32,7 @@ from farm.sim.engines import Engine
 from farm.terminal.error_messages import on_interrupt
 from farm.terminal.options import (
     AsJson,
+    Checks,
     LearnFrom,
     Log,
     NoSave,
@@ -50,6 +53,7 @@ def simulate(
     no_save: NoSave = False,
     learn_from: LearnFrom = None,
     engine: Engine = "auto",
+    check: Checks = None,
     log: Log = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -74,6 +78,7 @@ def simulate(
         [*(sets or ()), *learning(learn_from)],
         on_step=partial(remark, quiet=quiet or as_json),
     )
+    terms = parse_checks(check, wanted)
     if log and engine == "fast":
         raise InputError("--log: found with --engine fast; allowed: auto, reference")
     silent = quiet or as_json or log
@@ -96,6 +101,7 @@ def simulate(
             on_step=partial(show_share, update),
         )
     show(result, as_json=as_json, quiet=quiet)
+    met_all = show_checks(result, terms, as_json=as_json)
     if kept is not None and not (quiet or as_json):
         page = (
             f"; a page of it: {this_command()} report {quote(str(kept))} -o {quote(kept.name)}.html"
@@ -107,7 +113,7 @@ def simulate(
         else:
             again = "as inputs, played again when needed (jobs.csv: --out RUN)"
             remark(f"kept in {kept} {again}{page}")
-    raise typer.Exit(exit_code(result.kept.summary))
+    raise typer.Exit(exit_code(result.kept.summary) if met_all else 1)
 
 
 class _Ticker:
