@@ -32,6 +32,7 @@ from farm.terminal.error_messages import (
     with_error_messages,
     with_options_named,
 )
+from farm.terminal.option_values import prepare_parameters, take_plain_values
 from farm.terminal.options import DEFAULT_DIR, SERVER, dir_option, server_option, with_short_forms
 from farm.terminal.settings import may_build_kernel
 
@@ -70,7 +71,8 @@ class LazyCommand(TyperCommand):
             return _described(typer.main.get_command(found), self.name)
         only = typer.Typer(add_completion=False, rich_markup_mode=None)
         only.command(name=self.name)(with_short_forms(found))
-        return with_options_named(with_docstring(typer.main.get_command(only), found.__doc__))
+        command = take_plain_values(typer.main.get_command(only))
+        return with_options_named(with_docstring(command, found.__doc__))
 
     def make_context(self, *args: object, **extra: object) -> Any:
         """Return a context of the imported command, which runs and shows its help."""
@@ -81,6 +83,7 @@ def _described(group: Any, name: str | None) -> Any:
     """Return an app's command, those of a group with the help in their docstrings."""
     group.name = name
     for command in getattr(group, "commands", {}).values():
+        take_plain_values(command)
         if docstring := getattr(command.callback, "__doc__", None):
             with_docstring(command, docstring)
             command.short_help = command.help.partition("\n")[0]
@@ -200,6 +203,7 @@ class Commands(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Take no words for a question after all of them."""
+        prepare_parameters(self, ctx)
         return super().parse_args(ctx, args or ["--help"])
 
     def list_commands(self, _: object) -> list[str]:

@@ -92,9 +92,9 @@ def _in_our_words(error: Any) -> str:
     text = " ".join(text.replace(". Choose from:", "; allowed:").split())
     text = re.sub(r"('[^']*') is not one of ", r"found \1; allowed: ", text)
     problems: list[Any] = getattr(error.__cause__, "errors", list)()
-    if not problems:
+    before, is_pydantics, _ = text.partition("Input should be ")
+    if not problems or not is_pydantics:
         return text
-    before = text.partition("Input should be ")[0]
     return f"{before}found {problems[0]['input']!r:.60}; allowed: {allowed_by(problems[0])}"
 
 

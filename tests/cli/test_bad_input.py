@@ -348,7 +348,7 @@ def test_mistakes_in_what_is_imported_or_compared(refused, farm, write, tmp_path
         ("simulate", "farm simulate --help)"),
         ("run x --speeed 3", "--speeed"),
         ("plan x --slo y --replications 0", "Invalid value for '--replications' / '-n': found '0'"),
-        ("simulate mm1 --engine x", "found 'x'; allowed: 'auto', 'reference', 'fast'"),
+        ("simulate mm1 --engine x", ": found 'x'; allowed: 'auto', 'reference', 'fast' (farm"),
         ("up -", "-: allowed with --foreground"),
         ("submit --service-time 5x", "--service-time: found '5x'"),
         ("submit nowhere.csv", "nowhere.csv: no such file"),
