@@ -1,8 +1,4 @@
-"""Output on a terminal: safe text, and unfolded lines in pipes.
-
-Names come from the users who submit jobs. Control characters (escape sequences, and marks that
-reverse the text direction) are made visible instead of being sent; JSON output has every byte.
-"""
+"""Output by rich: tables and colours on a terminal, and unfolded lines in pipes."""
 
 from __future__ import annotations
 
@@ -14,8 +10,8 @@ from typing import NoReturn
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-#: maximum number of characters shown of a text, and of a message
-MAX_TEXT, MAX_MESSAGE = 200, 4000
+from farm.terminal.plain_text import message, plain
+
 #: width of a table in a file or a pipe, where nothing needs to be folded
 WIDE = 1000
 
@@ -47,31 +43,10 @@ class FarmConsole(Console):
         raise BrokenPipeError
 
 
-def plain(text: object, most: int = MAX_TEXT) -> str:
-    """Return the text without effects on a terminal, truncated if it is very long."""
-    shown = str(text)
-    cut = len(shown) > most
-    if cut:
-        shown = shown[: most - 1]
-    if not shown.isprintable():
-        shown = "".join(c if c.isprintable() else _spelled(c) for c in shown)
-    return f"{shown}…" if cut else shown
-
-
-def message(text: object) -> str:
-    """Return a message of several lines, each made plain."""
-    lines = str(text)[:MAX_MESSAGE].split("\n")
-    return "\n".join(plain(line, MAX_MESSAGE) for line in lines)
-
-
-def print_message(text: str, *, error: bool) -> None:
-    """Print a message on standard error, not folded; an error is marked as such."""
-    mark = [("error: ", "bold red")] if error else []
-    FarmConsole(stderr=True).print(Text.assemble(*mark, message(text)), soft_wrap=True)
-
-
-def _spelled(character: str) -> str:
-    return character.encode("unicode_escape", "surrogatepass").decode()
+def print_message(mark: str, text: str) -> None:
+    """Print a message on standard error, not folded, after a mark in red."""
+    shown = Text.assemble((mark, "bold red"), message(text))
+    FarmConsole(stderr=True).print(shown, soft_wrap=True)
 
 
 def coloured(state: str) -> Text:

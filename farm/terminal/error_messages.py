@@ -13,6 +13,7 @@ from typing import Any
 import typer
 
 from farm.core.errors import FarmError, InputError, allowed_by
+from farm.terminal.plain_text import is_plain, write_messages
 
 _PLAN = ": an objective of a scenario is one of farm plan --slo OBJECTIVE [--vary KEY=V1,V2]"
 #: by command and option that it has not: where that is
@@ -99,7 +100,11 @@ def _in_our_words(error: Any) -> str:
 
 
 def _print(text: str, *, error: bool = True) -> None:
-    from farm.terminal.console import print_message  # noqa: PLC0415 - rich, for those that failed
-
+    mark = "error: " if error else ""
     with contextlib.suppress(OSError):  # standard error may be on the full disk
-        print_message(text, error=error)
+        if is_plain(sys.stderr):
+            write_messages(sys.stderr, text, mark=mark)
+            return
+        from farm.terminal.console import print_message  # noqa: PLC0415 - rich, for colours
+
+        print_message(mark, text)

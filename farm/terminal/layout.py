@@ -12,7 +12,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from farm.terminal.console import MAX_MESSAGE, plain
+from farm.terminal.plain_text import MAX_MESSAGE, plain
 from farm.terminal.tables import Cell, Listing, ListingColumn
 
 #: columns of blank space between two columns

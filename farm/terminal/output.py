@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Self
 import msgspec
 import typer
 
+from farm.terminal.plain_text import is_plain, write_messages
 from farm.units import format_time
 
 if TYPE_CHECKING:  # rich takes 20 ms to import, and JSON needs none of it
@@ -48,7 +49,12 @@ def _console(*, err: bool) -> FarmConsole:
 
 def note(*what: RenderableType, err: bool = False) -> None:
     """Print remarks unfolded, their texts made plain, and tables, folded if need be."""
-    _console(err=err).note(*what)
+    stream = sys.stderr if err else sys.stdout
+    texts = [text for text in what if isinstance(text, str)]
+    if len(texts) == len(what) and is_plain(stream):
+        write_messages(stream, *texts)
+    else:
+        _console(err=err).note(*what)
 
 
 def remark(*lines: str, quiet: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""What commands read in the environment: the server's password, and whether to build."""
+"""What commands read in the environment: the server's password, colours, and whether to build."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from farm.whole_files import read_whole
 
 MAX_PASSWORD = 10_000
 """Bytes of a file with a password."""
+#: by which rich takes a pipe for a terminal
+COLOUR_VARIABLES = ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
 
 
 def with_password(
@@ -37,6 +39,11 @@ def with_password(
             raise InputError(f"{variable}_FILE: {file} cannot be read ({error})") from None
     user, _, place = parts.netloc.rpartition("@")
     return urlunsplit(parts._replace(netloc=f"{user}:{quote(password, safe='')}@{place}"))
+
+
+def wants_colours() -> bool:
+    """Return whether colours are asked for, or spoken of, also for what is no terminal."""
+    return any(os.environ.get(name) for name in COLOUR_VARIABLES)
 
 
 def may_build_kernel() -> bool:

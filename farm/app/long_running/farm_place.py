@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from farm.core.errors import InputError, ServerError
-from farm.live.operating.client import FarmClient
 from farm.live.settings import DEFAULT_PREFIX, from_environment
 from farm.processes.identity import is_alive
 from farm.whole_files import draft_of, read_whole
+
+if TYPE_CHECKING:  # Redis, for which there may be no farm
+    from farm.live.operating.client import FarmClient
 
 log = logging.getLogger("farm.up")
 
@@ -97,7 +100,7 @@ def reach(redis: str | None, folder: Path) -> FarmClient:
     Raises InputError if there is neither.
     """
     if redis:
-        return FarmClient(redis, from_environment().prefix)
+        return _client(redis, from_environment().prefix)
     place = read_place(folder)
     if place is None:
         raise ServerError(
@@ -109,7 +112,13 @@ def reach(redis: str | None, folder: Path) -> FarmClient:
             f"the farm in {folder} is not running (it ended without saying so; log: "
             f"{folder / 'farm.log'}): farm up SCENARIO continues it"
         )
-    return FarmClient(place.redis_url, place.prefix)
+    return _client(place.redis_url, place.prefix)
+
+
+def _client(url: str, prefix: str) -> FarmClient:
+    from farm.live.operating.client import FarmClient  # noqa: PLC0415 - Redis, where a farm may be
+
+    return FarmClient(url, prefix)
 
 
 def check_fair_share(client: FarmClient, option: str) -> None:

@@ -9,9 +9,9 @@ import typer
 from farm.app.long_running import builders
 from farm.cli.operating import operating
 from farm.core.errors import InputError
-from farm.terminal.console import plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet, Redis
 from farm.terminal.output import print_json, remark
+from farm.terminal.plain_text import plain
 from farm.units import many
 
 #: maximum number of builders listed in the output

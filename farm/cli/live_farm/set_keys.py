@@ -15,9 +15,9 @@ from farm.cli.operating import operating
 from farm.core.errors import InputError
 from farm.core.events import PriorityChanged
 from farm.live.operating.client import FarmClient
-from farm.terminal.console import plain
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.terminal.output import print_json
+from farm.terminal.plain_text import plain
 from farm.units import many
 
 

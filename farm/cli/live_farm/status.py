@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import sys
-import time
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Group, RenderableType
-from rich.live import Live
-from rich.text import Text
 
 from farm.app.long_running.farm_place import reach, read_place
 from farm.core.errors import InputError, file_access
-from farm.live.operating.client import FRESH, FarmClient
-from farm.live.redis.trouble import RedisError, Trouble, trouble_of
-from farm.live.wire.pool_report import FarmStatus
-from farm.terminal.console import FarmConsole, counted
-from farm.terminal.layout import story
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.terminal.output import remark
-from farm.terminal.tables import Listing, folding, numbers, texts
-from farm.units import format_roughly, many
 
-POOLS = (*texts("pool"), *numbers("wanted"), *folding("builders"))
-QUEUES = (*texts("platform"), *numbers("waiting"))
 #: the longest interval, seconds
 DAY = 86_400
 
@@ -67,19 +53,15 @@ def status(
     if not 0.1 <= interval <= DAY:
         raise InputError(f"--interval: found {interval:g}; allowed: 0.1 to {DAY} seconds")
     with reach(redis, folder) as client:
-        now = client.status()
-        trouble = client.trouble()
+        from farm.cli.live_farm import status_view  # noqa: PLC0415 - Redis and rich, for a farm
+
         if watch:
-            _watch(client, interval, as_json=as_json)
-        elif as_json:
-            typer.echo(_json(client, now, trouble))
-        else:
-            console = FarmConsole()
-            console.print(_view(client, now, trouble))
-            place = None if redis else read_place(folder)
-            if place is not None and place.state != "up":
-                console.print(Text(f"the farm is {place.state}", style="yellow"))
-    if trouble is not None or not client.is_attended(now):
+            client.status()
+            status_view.watch_status(client, interval, as_json=as_json)
+        place = None if redis else read_place(folder)
+        state = None if place is None else place.state
+        is_well = status_view.show_status(client, state, as_json=as_json)
+    if not is_well:
         raise typer.Exit(1)
 
 
@@ -98,72 +80,3 @@ def _save(redis: str | None, folder: Path, file: Path, *, small: bool) -> None:
     with file_access(f"--save: {file}"):
         file.write_text(text + "\n", encoding="utf-8")
     remark(f"{file}: written; farm whatif {file} simulates from it")
-
-
-def _watch(client: FarmClient, interval: float, *, as_json: bool) -> None:
-    """Show the status repeatedly; wait for a server that is temporarily unreachable."""
-    console = FarmConsole()
-    with contextlib.ExitStack() as stack:
-        live = None
-        if console.is_terminal and not as_json:
-            live = stack.enter_context(Live(console=console, auto_refresh=False))
-        while True:
-            try:
-                now = client.status()
-                trouble = client.trouble()
-                seen: RenderableType = _view(client, now, trouble)
-                line = _json(client, now, trouble) if as_json else ""
-            except RedisError as error:
-                met = trouble_of(error)
-                seen, line = _trouble(met or Trouble("gone", str(error))), ""
-            if live is not None:
-                live.update(seen, refresh=True)
-            elif not as_json:
-                console.print(seen, Text())
-            elif line:
-                typer.echo(line)
-            time.sleep(interval)
-
-
-def _json(client: FarmClient, now: FarmStatus, trouble: Trouble | None) -> str:
-    document: dict[str, object] = msgspec.to_builtins(now)
-    document["attended"] = client.is_attended(now)
-    document["trouble"] = None if trouble is None else msgspec.to_builtins(trouble)
-    document["pools"] = {
-        name: {"desired": report.desired, "states": report.states, "why": report.why}
-        for name, report in sorted(client.pools().items())
-    }
-    return msgspec.json.encode(document).decode()
-
-
-def _trouble(trouble: Trouble) -> Text:
-    return Text(f"trouble with the server: {trouble.words}", style="bold red")
-
-
-def _view(client: FarmClient, now: FarmStatus, trouble: Trouble | None) -> Group:
-    done = sum(now.ended.values())
-    top: list[tuple[str, object]] = [
-        ("farm time", f"{format_roughly(now.at)} (speed {now.speed:g})"),
-        ("jobs", f"{now.waiting:,} waiting · {now.running:,} running · {done:,} ended"),
-    ]
-    if now.ended:
-        top.append(("ended", counted(dict(sorted(now.ended.items())))))
-    top.append(("throughput", f"{many(now.ended_last_minute, 'job')} done in the last minute"))
-    builders = counted(now.builders) or Text("none")
-    top.append(("builders", Text.assemble(builders, f" on {many(now.hosts, 'host')}")))
-    rows = [
-        (name, "" if report.desired is None else str(report.desired), counted(report.states))
-        for name, report in sorted(client.pools().items())
-    ]
-    parts: list[RenderableType] = [story(top), Text(), Listing(POOLS, rows)]
-    if now.queues:
-        queues = [(platform, f"{depth:,}") for platform, depth in now.queues.items()]
-        parts += [Text(), Listing(QUEUES, queues)]
-    if now.stopping:
-        parts.append(Text("the farm is stopping: running jobs end", style="yellow"))
-    if trouble is not None:
-        parts.append(_trouble(trouble))
-    if (age := client.age(now)) >= FRESH:
-        silence = f"its scheduler has not reported for {format_roughly(age)}"
-        parts.append(Text(silence, style="bold red"))
-    return Group(*parts)

@@ -390,7 +390,7 @@ def test_watching_without_a_terminal_prints_one_view_after_the_other(still: Stil
         if next(looks) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("farm.cli.live_farm.status.time.sleep", pause)
+    monkeypatch.setattr("farm.cli.live_farm.status_view.time.sleep", pause)
     done = still.farm("status", "--watch")
     assert done.exit_code == 130
     assert done.stdout.count("farm time") == 3
