@@ -65,6 +65,10 @@ class Commits:
         self._scheduler, self._clock = scheduler, clock
         self._protocol, self._out = protocol, out
         self._meter, self._stays = meter, stays
+        #: what the server lost last, and what it was given again, in words; empty: nothing
+        self.restored = ""
+        #: … if that is known from the event log, and the server has not been given it yet
+        self._restored_from_log = ""
         self._call = ServerCalls(
             # a long-running farm waits, however long it takes to repair its server
             None if stays else MAX_ABSENCE,
@@ -197,17 +201,21 @@ class Commits:
             drain.wake()
             return
         missing = {commit: lines for commit, lines in self._recent.lines().items() if commit > gap}
-        log.error(
-            "the Redis server has lost lines of the event log, of commits after %d: those of %s "
-            "are written again",
-            gap,
-            many(len(missing), "commit"),
+        words = (
+            f"the Redis server has lost lines of the event log, of commits after {gap:,}: those of "
+            f"{many(len(missing), 'commit')} are written again"
         )
+        log.error("%s", words)
         self.ask(lambda: self._store.write_log_again(missing))
         drain.refilled()
+        self._note_loss(words)
 
-    def go_on(self, saved: SavedFarm, ends: Sequence[EndJob]) -> None:
-        """Continue a restored farm; ``ends``: of jobs that the server may have lost."""
+    def go_on(self, saved: SavedFarm, ends: Sequence[EndJob], restored: str) -> None:
+        """Continue a restored farm; ``ends``: of jobs that the server may have lost.
+
+        ``restored``: what the server had lost, in words; empty: nothing.
+        """
+        self.restored = self._restored_from_log = restored
         self._recent = Recent(ends)
         self._logged = saved.logged
         if self._store.log_drain is not None:
@@ -252,9 +260,17 @@ class Commits:
         except LostWritesError as more:
             return self._write_anew(more, batch, new)
         ended = self.ended.total() - len(batch.ended)
-        log.error("%s", message_of(lost, live=len(self._scheduler.jobs), again=again, ended=ended))
-        self._meter.add("farm_server_losses_total")
+        words = message_of(lost, live=len(self._scheduler.jobs), again=again, ended=ended)
+        log.error("%s", words)
+        # the log knows more of what the server had lost at the start
+        self._note_loss(self._restored_from_log or words)
+        self._restored_from_log = ""
         return new
+
+    def _note_loss(self, restored: str) -> None:
+        """Note that the server had lost what it had acknowledged, and was given it again."""
+        self.restored = restored
+        self._meter.add("farm_server_losses_total")
 
 
 def counts_of(scheduler: Scheduler, serial: int, ended: Mapping[str, int]) -> Counts:

@@ -32,6 +32,7 @@ from farm.live.store.store import Store
 from farm.processes.locks import locked
 from farm.results.log.reader import Entry, read_log
 from farm.results.log.replay import replay
+from farm.units import many
 
 log = logging.getLogger("farm.scheduler")
 
@@ -47,6 +48,18 @@ class RecoveredFarm(msgspec.Struct, frozen=True):
     farm: SavedFarm
     ends: list[EndJob]
     commits: int
+    #: how many commits the server had lost
+    ahead: int
+
+    @property
+    def words(self) -> str:
+        """What the server had lost, and what is restored of it, for people."""
+        return (
+            f"the Redis server had lost {many(self.ahead, 'commit')} of this farm: "
+            f"{many(len(self.farm.jobs), 'job')} that had not ended and the records of "
+            f"{len(self.ends):,} that had are restored from the event log; "
+            "submissions that had not been read are lost"
+        )
 
 
 def ahead_of(folder: Path, commits: int) -> int:
@@ -64,19 +77,26 @@ def ahead_of(folder: Path, commits: int) -> int:
         ) from None
 
 
-def set_aside(folder: Path, commits: int) -> None:
-    """Keep a log that goes beyond a server's commits, or may do so, under another name."""
+def set_aside(folder: Path, commits: int) -> str:
+    """Keep a log that goes beyond a server's commits, or may do so, under another name.
+
+    Returns what is lost with it; empty: nothing.
+    """
     count = "unknown"
     with contextlib.suppress(ServerError):
         if not (ahead := ahead_of(folder, commits)):
-            return
+            return ""
         count = f"{ahead:,}"
     number = 1
     while (name := folder.with_name(f"{folder.name}.lost-{number}")).exists():
         number += 1
     folder.rename(name)
-    what = f"{count} commits of this farm that the Redis server has lost are lost"
-    log.error("%s: the event log that has them is kept as %s", what, name)
+    words = (
+        f"{count} commits of this farm that the Redis server has lost are lost: the event log that "
+        f"has them is kept as {name}"
+    )
+    log.error("%s", words)
+    return words
 
 
 def recovered(
@@ -136,7 +156,7 @@ def recover(
         ) from None
     log.error("%s: it is restored from there", lead)
     farm = replay.saved(speed, cursor, position.commits)
-    return RecoveredFarm(farm, list(replay.ends), position.commits)
+    return RecoveredFarm(farm, list(replay.ends), position.commits, ahead)
 
 
 class _Replay:

@@ -186,6 +186,8 @@ class _Farm:
         self._store = Store(self._client, self._keys, self._fence)
         #: of jobs that ended, if the server has lost that
         self._ends: Sequence[EndJob] = ()
+        #: what the server had lost, and what was restored; empty: nothing
+        self._restored = ""
         self._saved = self._open_store()
         needed = hosts_needed(sum(pool.builders for pool in pools))
         self._host_count = needed if options.hosts is None else options.hosts
@@ -228,7 +230,7 @@ class _Farm:
             drive(self._scheduler, self._world, self._watchers.observe)
         else:  # hosts join later
             self._clock.start(self._saved.now if self._saved else 0.0)
-            self._world.go_on(self._saved, self._ends)
+            self._world.go_on(self._saved, self._ends, self._restored)
         self._stack.enter_context(rare_collections())
         self._watchers.on_up(self._world, self._hosts)
         if self._options.stays is None:
@@ -277,7 +279,7 @@ class _Farm:
             return None
         speed, reader = self._options.speed, FarmReader(self._client, self._keys)
         if (found := recovered(self._store, reader, self._fence, call, speed, stays)) is not None:
-            self._ends = found.ends
+            self._ends, self._restored = found.ends, found.words
         saved = found.farm if found else None if stays.fresh else call(reader.saved)
         if saved is None:
             call(lambda: self._store.open(speed, stays=True))

@@ -137,11 +137,16 @@ class LiveWorld:
         """Let the next event be None, once, when the farm is up; it opens with this many hosts."""
         self._lifetime.start(hosts, time.monotonic())
 
-    def go_on(self, saved: SavedFarm | None, ends: Sequence[EndJob] = ()) -> None:
-        """Open the farm, which may be a restored one; ``ends``: of jobs that may be lost there."""
+    def go_on(
+        self, saved: SavedFarm | None, ends: Sequence[EndJob] = (), restored: str = ""
+    ) -> None:
+        """Open the farm, which may be a restored one.
+
+        ``ends``: of jobs that may be lost there; ``restored``: what the server had lost, in words.
+        """
         at, now = self.clock.now(), time.monotonic()
         if saved is not None:
-            self.commits.go_on(saved, ends)
+            self.commits.go_on(saved, ends, restored)
             self.protocol.go_on(saved, tuple(self._scheduler.builders), at, now)
         self._lifetime.open(at)
 
@@ -180,6 +185,9 @@ class LiveWorld:
         """Return the status of the run."""
         more = self.protocol.figures() | {"ended": dict(self.commits.ended)}
         more |= {"speed": self.clock.speed, "max_waiting": self._options.max_waiting}
+        more["restored"] = self.commits.restored
+        if (drain := self._store.log_drain) is not None:
+            more |= {"log_trouble": drain.trouble, "log_lacks": drain.lost_in_words}
         at, running = self.clock.now(), self.commits.running
         return status_of(self._scheduler, at, running, stopping=self.stopping, **more)
 

@@ -174,6 +174,10 @@ SCHEDULER = _of(
         "Times that the server had lost what it had acknowledged, and was given it again.",
     ),
     _gauge(
+        "farm_event_log_ok",
+        "1: the event log is written; 0: it cannot be (a full disk); absent: none is kept.",
+    ),
+    _gauge(
         "farm_scheduler_event_lag_seconds",
         "Age of the oldest report when it was booked, real time; 0: none is waiting.",
     ),

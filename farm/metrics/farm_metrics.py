@@ -107,6 +107,7 @@ class FarmMetrics:
         hosts: int = 0,
         delay: float = 0.0,
         unplaced: Mapping[str, int] = NONE,
+        is_logged: bool | None = None,
         at_once: bool = False,
     ) -> None:
         """Publish the farm as it stands, if it is time to.
@@ -116,6 +117,7 @@ class FarmMetrics:
             hosts: how many play builders.
             delay: the largest of intake.
             unplaced: requested builders that no host has room for, by pool.
+            is_logged: whether the event log can be written; None: none is kept.
             at_once: whether or not it is time to.
         """
         now = self._monotonic()
@@ -140,6 +142,8 @@ class FarmMetrics:
         series.set("farm_builder_hosts", {(): hosts})
         series.set("farm_builders_unplaced", {(pool,): n for pool, n in unplaced.items()})
         series.set("farm_scheduler_delay_seconds", {(): delay})
+        if is_logged is not None:
+            series.set("farm_event_log_ok", {(): is_logged})
         series.set("farm_clock_seconds", {(): at})
         self._readings = series.readings()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,13 +21,14 @@ from farm.core.scheduler import Scheduler
 from farm.forecasts.runtime.registry import make_estimator
 from farm.live.host_processes import HostProcesses
 from farm.live.log_recovery import ahead_of, recover, set_aside
+from farm.live.operating.client import FarmClient
 from farm.live.redis.keys import Keys
 from farm.live.store.log_drain import EVENTS, LOCK, OLDER, POSITION, LogDrain, Position, position_in
 from farm.processes.locks import locked
 from farm.results.log.writer import EventLogLines
 from tests.fixtures.processes import until
 from tests.worlds.stepwise import Clock, Leader
-from tests.worlds.up import AMD64, Service, jobs_of
+from tests.worlds.up import AMD64, Service, Up, jobs_of, scenario
 
 pytestmark = pytest.mark.live
 
@@ -153,9 +155,29 @@ def test_a_farm_whose_data_are_gone_is_restored_from_its_log(service: Service, l
     assert {end.outcome for end in results} == {"succeeded"}
     assert sum(end.attempts == 1 for end in results) >= 14
     assert "it is restored from there" in log_of(service)
+    with FarmClient(service.url, service.keys.prefix) as client:
+        assert "that had not ended and the records of" in client.status().restored
     assert service.end() == 0
     found = audit_run(service.folder / "events")
     assert (found.jobs, found.wrong, found.not_replayed) == (23, "", "")
+
+
+@pytest.mark.slow
+def test_the_start_of_a_farm_says_what_its_server_had_lost(tmp_path: Path):
+    """All jobs were back, and who started it was told nothing; lost ones are told as well."""
+    up = Up(tmp_path, scenario("builders: 1, boot_time: 1h", live="speed: 1"))
+    jobs = "".join(f'{{"job_id": "j{n}", "service_time_s": 1}}\n' for n in range(30))
+    with up.running("--quiet"):
+        up.farm("submit", "-", "--platform", "amd64/virtual", stdin=jobs)
+        up.until(lambda: up.status()["waiting"] == 30, "the jobs")
+    shutil.rmtree(tmp_path / ".farm/redis")
+    with up.running() as said:
+        assert "warning: the Redis server had lost" in said
+        assert "30 jobs that had not ended" in said
+        assert "30 jobs that had not ended" in up.farm("status")
+    shutil.rmtree(tmp_path / ".farm/redis")
+    with up.running("--accept-loss") as said:
+        assert "are lost: the event log that has them is kept as" in said
 
 
 @pytest.mark.slow

@@ -89,7 +89,7 @@ def test_a_farm_has_its_metrics(busy):
     shown = set(busy.readings())
     absent = {name for name in FARM if name not in shown}
     assert absent <= {"farm_builder_seconds_total", "farm_share_slot_seconds_total",
-                      "farm_sticky_dispatches_total"}  # fmt: skip
+                      "farm_sticky_dispatches_total", "farm_event_log_ok"}  # fmt: skip
 
 
 def test_the_server_serves_and_releases_its_port_and_thread(busy):

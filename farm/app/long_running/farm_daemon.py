@@ -202,7 +202,7 @@ class FarmKeeper:
             if self._fresh:
                 client.forget_everything()
             elif self._accept_loss:
-                set_aside(self._log, client.commits())
+                self._place.update(restored=set_aside(self._log, client.commits()))
             supervisor = self._supervisor(server.url)
             stack.callback(supervisor.stop)
             self._place.update(state="starting", redis_url=server.url)
@@ -211,6 +211,7 @@ class FarmKeeper:
                 before = client.status().written_at
             supervisor.start()
             if self._await(supervisor, server, client, before):
+                self._note_restored(client)
                 self._place.update(state="up")
                 log.info("up")
                 supervisor.settled = True
@@ -279,6 +280,12 @@ class FarmKeeper:
         with contextlib.suppress(ServerError, RedisError):
             return client.is_led() and ahead_of(self._log, client.commits()) > 0
         return False
+
+    def _note_restored(self, client: FarmClient) -> None:
+        """Note for the one who starts the farm what its server had lost of an earlier one."""
+        with contextlib.suppress(ServerError, RedisError):
+            if restored := client.status().restored:
+                self._place.update(restored=restored)
 
     def _keep_up(self, supervisor: Supervisor, server: Server) -> None:
         """Sleep until a process ends, or a stop is requested."""

@@ -34,6 +34,8 @@ class FarmPlace(msgspec.Struct, frozen=True, kw_only=True):
     speed: float = 1.0
     #: starting, up, stopping
     state: str = "starting"
+    #: what the server had lost of an earlier farm here, and what was restored; empty: nothing
+    restored: str = ""
 
 
 def place_file(folder: Path) -> Path:

@@ -88,7 +88,11 @@ class Metering:
 
         def publish(status: FarmStatus) -> None:
             metrics.publish(
-                status.at, hosts=status.hosts, delay=status.worst_delay, unplaced=status.unplaced
+                status.at,
+                hosts=status.hosts,
+                delay=status.worst_delay,
+                unplaced=status.unplaced,
+                is_logged=None if status.log_trouble is None else not status.log_trouble,
             )
             if show is not None:
                 show(status)

@@ -30,8 +30,8 @@ def status(
 ) -> None:
     """Show a live farm: queues, builders by state, pools, throughput.
 
-    Exit code 1 if the farm's scheduler has not reported lately, or its server is in trouble. With
-    --json: one object (with --watch: one per line).
+    Exit code 1 if the farm's scheduler has not reported lately, its server is in trouble, or its
+    event log cannot be written. With --json: one object (with --watch: one per line).
 
     Args:
         watch: Update until Ctrl-C.

@@ -24,7 +24,7 @@ QUEUES = (*texts("platform"), *numbers("waiting"))
 
 
 def show_status(client: FarmClient, state: str | None, *, as_json: bool) -> bool:
-    """Print the status of a farm; return whether its scheduler and its server are well.
+    """Print the status of a farm; return whether its scheduler, server and event log are well.
 
     ``state``: of the process that keeps the farm up; None: not known.
     """
@@ -37,7 +37,7 @@ def show_status(client: FarmClient, state: str | None, *, as_json: bool) -> bool
         console.print(_view(client, now, trouble))
         if state is not None and state != "up":
             console.print(Text(f"the farm is {state}", style="yellow"))
-    return trouble is None and client.is_attended(now)
+    return trouble is None and not now.log_trouble and client.is_attended(now)
 
 
 def watch_status(client: FarmClient, interval: float, *, as_json: bool) -> None:
@@ -101,6 +101,12 @@ def _view(client: FarmClient, now: FarmStatus, trouble: Trouble | None) -> Group
         parts += [Text(), Listing(QUEUES, queues)]
     if now.stopping:
         parts.append(Text("the farm is stopping: running jobs end", style="yellow"))
+    if now.restored:
+        parts.append(Text(now.restored, style="yellow"))
+    if now.log_lacks:
+        parts.append(Text(f"the event log is not whole: {now.log_lacks}", style="yellow"))
+    if now.log_trouble:
+        parts.append(Text(f"the event log cannot be written: {now.log_trouble}", style="bold red"))
     if trouble is not None:
         parts.append(_trouble(trouble))
     if (age := client.age(now)) >= FRESH:

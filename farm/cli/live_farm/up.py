@@ -100,8 +100,10 @@ def up(
     if as_json:
         document = {"name": wanted.name, "redis_url": redacted(place.redis_url), "pid": place.pid}
         document |= {"prefix": place.prefix, "speed": place.speed, "dir": str(folder)}
+        document |= {"restored": place.restored}
         print_json(document)
     elif not quiet:
+        warn(place.restored)
         typer.echo(
             f"farm {wanted.name} is up at {redacted(place.redis_url)} (speed {place.speed:g})"
         )

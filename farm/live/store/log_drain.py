@@ -90,6 +90,8 @@ class LogDrain:
         #: the scheduler has put again what it remembers
         self._is_refilled = False
         self._file: BinaryIO | None = None
+        #: the last line of the scheduler's log about it, and why it cannot be written now
+        self._said = ""
         self._trouble = ""
         self._stop = threading.Event()
         #: there may be something in the stream, or the end was requested
@@ -116,6 +118,16 @@ class LogDrain:
         """Up to which of the farm's commits the disk has the log."""
         return self._position.commits
 
+    @property
+    def trouble(self) -> str:
+        """Why the log cannot be written; empty: it can, or the server is in trouble."""
+        return self._trouble
+
+    @property
+    def lost_in_words(self) -> str:
+        """What the log lacks; empty: nothing."""
+        return self._position.lost_in_words
+
     def expect(self, commit: int) -> None:
         """Note that a commit has put lines into the stream; callable from any thread."""
         self._expected = commit
@@ -139,6 +151,7 @@ class LogDrain:
             # (what it holds is moved in the other half of the time)
             if not has_it and not self._take_lock(stack, END_TIMEOUT / 2):
                 return
+            self._trouble = ""
             while not self._stop.is_set():
                 self._news.clear()
                 began = time.thread_time()
@@ -156,6 +169,7 @@ class LogDrain:
         try:
             stack.enter_context(locked(self._folder / LOCK, timeout))
         except BlockingIOError:
+            self._trouble = "another process still writes it (an earlier scheduler, paused?)"
             return False
         except OSError as error:
             self._say_unwritable(error)
@@ -169,6 +183,7 @@ class LogDrain:
             self._close()  # what of it reached the disk is only known by the position
             self._say_unwritable(error)
             return False
+        self._trouble = ""
         self._say("")
         return True
 
@@ -270,9 +285,10 @@ class LogDrain:
         self._position = position
 
     def _say_unwritable(self, error: Exception) -> None:
+        self._trouble = "" if isinstance(error, redis.RedisError) else str(error)
         self._say(f"the event log in {self._folder} cannot be written: {error}")
 
-    def _say(self, trouble: str) -> None:
-        if trouble != self._trouble:
-            log.warning("%s", trouble or f"the event log in {self._folder} is written again")
-            self._trouble = trouble
+    def _say(self, line: str) -> None:
+        if line != self._said:
+            log.warning("%s", line or f"the event log in {self._folder} is written again")
+            self._said = line

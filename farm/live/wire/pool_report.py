@@ -116,6 +116,12 @@ class FarmStatus(msgspec.Struct, frozen=True, kw_only=True):
     choices: Choices = Choices()
     #: the last builders that were lost, the newest last
     lost: tuple[LostBuilder, ...] = ()
+    #: why the event log cannot be written (empty: it can), and what it lacks (empty: nothing);
+    #: None: none is kept
+    log_trouble: str | None = None
+    log_lacks: str | None = None
+    #: what the server had lost, as this scheduler has found out, and what it was given again
+    restored: str = ""
 
 
 def status_of(scheduler: Scheduler, at: float, running: int, **more: Any) -> FarmStatus:

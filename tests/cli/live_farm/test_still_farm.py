@@ -415,3 +415,21 @@ def test_a_reader_that_goes_away_and_a_disk_that_is_full(still: StillFarm):
             ["bash", "-c", command], env=env, capture_output=True, text=True, timeout=240
         )
         assert (done.returncode, done.stderr) == (code, said), words
+
+
+def test_status_says_what_is_wrong_with_the_event_log_and_what_was_restored(
+    still: StillFarm, monkeypatch
+):
+    """All looked well: exit code 0, and not a word."""
+    monkeypatch.setattr(FarmClient, "is_attended", lambda *_: True)
+    assert still.farm("status").exit_code == 0
+    still.publish({"restored": "the server had lost 9 commits", "log_lacks": "it lacks something"})
+    done = still.farm("status")
+    assert done.exit_code == 0
+    assert "the server had lost 9 commits" in done.stdout
+    assert "the event log is not whole: it lacks something" in done.stdout
+    still.publish({"log_trouble": "no space left"})
+    done = still.farm("status")
+    assert done.exit_code == 1
+    assert "the event log cannot be written: no space left" in done.stdout
+    assert still.farm("status", "--json").exit_code == 1

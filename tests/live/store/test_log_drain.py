@@ -22,6 +22,7 @@ from farm.live.store.log_drain import (
 )
 from farm.processes.locks import locked
 from tests.fixtures.processes import await_gone, until
+from tests.worlds.stepwise import Clock, Leader
 
 pytestmark = pytest.mark.live
 
@@ -30,10 +31,11 @@ def test_a_disk_that_refuses_the_lock_is_tried_again(server, client, keys, tmp_p
     """The thread ended there, with a traceback, and the log was never written again."""
     client.xadd(keys.log, {"l": b"a line\n"})
     (tmp_path / LOCK).mkdir()  # nothing can be opened there
-    with LogDrain(server.url, keys, tmp_path):
+    with LogDrain(server.url, keys, tmp_path) as drain:
         until(lambda: "cannot be written" in caplog.text, "saying it")
+        assert "Is a directory" in drain.trouble
         (tmp_path / LOCK).rmdir()
-        until((tmp_path / EVENTS).exists, "the log")
+        until(lambda: not drain.trouble, "the log")
     assert (tmp_path / EVENTS).read_bytes() == b"a line\n"
     assert len([line for line in caplog.messages if "cannot be written" in line]) == 1
 
@@ -133,3 +135,27 @@ def test_two_failures_around_one_commit_leave_each_line_once_and_whole(
     assert (tmp_path / EVENTS).read_text() == "line 1\nline 2\nline 3\n"
     assert position_in(tmp_path) == Position(3, (tmp_path / EVENTS).stat().st_size)
     assert next(failures, None) is None
+
+
+def test_an_event_log_that_cannot_be_written_is_part_of_the_farms_status(
+    server, client, keys, tmp_path: Path
+):
+    """It was told in the scheduler's log only; farm status and its exit code said that all is well.
+
+    Also while an earlier scheduler, which is paused, does not let go of it.
+    """
+    leader = Leader(client, keys, Clock(), log=lambda: b"a line\n")
+    assert leader.world.status().log_trouble is None
+    (tmp_path / POSITION).mkdir()
+    with LogDrain(server.url, keys, tmp_path) as drain:
+        leader.world._store.keep_log(drain)
+        leader.world.commits.commit()
+        until(lambda: "Is a directory" in (leader.world.status().log_trouble or ""), "saying it")
+        (tmp_path / POSITION).rmdir()
+        until(lambda: leader.world.status().log_trouble == "", "the log")
+    with locked(tmp_path / LOCK):
+        drain = LogDrain(server.url, keys, tmp_path).__enter__()
+        leader.world._store.keep_log(drain)
+        until(lambda: "another process" in (leader.world.status().log_trouble or ""), "saying it")
+    drain.__exit__()
+    assert drain.trouble == ""
