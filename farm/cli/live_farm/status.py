@@ -59,8 +59,8 @@ def status(
             client.status()
             status_view.watch_status(client, interval, as_json=as_json)
         place = None if redis else read_place(folder)
-        state = None if place is None else place.state
-        is_well = status_view.show_status(client, state, as_json=as_json)
+        keeper_state = None if place is None else place.state
+        is_well = status_view.show_status(client, keeper_state, as_json=as_json)
     if not is_well:
         raise typer.Exit(1)
 
