@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator
-from itertools import count
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
@@ -16,23 +15,29 @@ from farm.workload.streams import logarithms, uniforms
 HOUR = 3600.0
 #: seconds before the end of an hour in which rounding may lead to the next one
 EDGE = 1e-3
-#: instants that are drawn together
-LEAST, MOST = 16, 4096
+#: instants that are drawn together: at first, and once there are many, as a block takes time too
+LEAST, MOST, MOST_LATER = 16, 4096, 1 << 15
 
 
 def instants(
-    releases: Releases, rng: random.Random, horizon: float = math.inf, most: int = MOST
+    releases: Releases,
+    rng: random.Random,
+    horizon: float = math.inf,
+    most: int = MOST,
+    most_later: int = MOST_LATER,
 ) -> Iterator[Floats]:
     """Yield the ascending instants (farm time, s) at which a source releases something, in blocks.
 
     They lie in [start, start + duration), and before the horizon if there is no duration. Those
-    that are equal are in one block, however many; else it has up to about ``most``.
+    that are equal are in one block, however many; else the first has up to about ``most``, and
+    each next one twice as many, up to ``most_later``.
     """
     end = horizon if releases.duration is None else releases.start + releases.duration
     left = releases.count or math.inf
     size = min(most, _expected(releases, end))
+    sizes = _sizes(size, most_later)
     unlimited = (
-        _poisson(releases, rng, size, end) if releases.poisson else _every(releases, size, end)
+        _poisson(releases, rng, sizes, end) if releases.poisson else _every(releases, sizes, end)
     )
     kept = np.zeros(0)
     for block in unlimited:
@@ -57,12 +62,21 @@ def _expected(releases: Releases, end: float) -> int:
     return math.ceil(min(LEAST + expected + 3 * math.sqrt(expected), releases.count or math.inf))
 
 
-def _poisson(releases: Releases, rng: random.Random, size: int, end: float) -> Iterator[Floats]:
+def _sizes(size: int, most: int) -> Iterator[int]:
+    """Yield the sizes of blocks."""
+    while True:
+        yield size
+        size = max(size, min(2 * size, most))
+
+
+def _poisson(
+    releases: Releases, rng: random.Random, sizes: Iterable[int], end: float
+) -> Iterator[Floats]:
     """Unit-mean exponential steps of the expected number of arrivals, turned into instants."""
     rate = releases.poisson.rate if releases.poisson else 1.0
     last = releases.start if releases.cycle is None else 0.0
     instants_of = None if releases.cycle is None else _cycle_inverse(releases, rate, end)
-    while True:
+    for size in sizes:
         steps = logarithms(uniforms(rng, size))
         if instants_of is None:
             steps /= rate
@@ -72,13 +86,15 @@ def _poisson(releases: Releases, rng: random.Random, size: int, end: float) -> I
         yield sums if instants_of is None else instants_of(sums)
 
 
-def _every(releases: Releases, size: int, end: float) -> Iterator[Floats]:
+def _every(releases: Releases, sizes: Iterable[int], end: float) -> Iterator[Floats]:
     interval, start = releases.every or 0.0, releases.start
     instants_of = None
     if releases.cycle is not None and interval:
         instants_of = _cycle_inverse(releases, 1.0 / interval, end)
-    for first in count(0, size):
+    first = 0
+    for size in sizes:
         numbers = np.arange(first, first + size, dtype=np.float64)
+        first += size
         yield start + numbers * interval if instants_of is None else instants_of(numbers)
 
 

@@ -66,7 +66,7 @@ def matrices(
 
     made = 1
     later: list[Block] = []  # of incomplete matrices
-    for released in instants(source, streams("arrivals"), horizon, MATRICES):
+    for released in instants(source, streams("arrivals"), horizon, MATRICES, MATRICES):
         sizes = size(len(released)).mapped(int)
         matrix, begins = np.repeat(np.arange(len(sizes)), sizes), np.cumsum(sizes) - sizes
         place = np.arange(len(matrix)) - begins[matrix]

@@ -4,6 +4,7 @@ import statistics
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,6 +23,17 @@ def made(horizon: float = 1e9, **keys: Any) -> list[float]:
     releases = Arrivals.model_validate({"service_time": 1, **keys})
     blocks = instants(releases, stream(1, "arrivals"), horizon)
     return [at for block in blocks for at in block.tolist()]
+
+
+@pytest.mark.parametrize("keys", [{"poisson": {"rate": "2/s"}}, {"every": 0.7}])
+def test_blocks_grow_and_instants_stay(keys: dict[str, Any]) -> None:
+    """A load of many jobs is drawn in larger pieces, and every arrival stays where it was."""
+    releases = Arrivals.model_validate({"service_time": 1, "count": 50_000, **keys})
+    small = [*instants(releases, stream(1, "arrivals"), most=100, most_later=100)]
+    large = [*instants(releases, stream(1, "arrivals"), most=100)]
+    assert np.concatenate(small).tolist() == np.concatenate(large).tolist()
+    assert max(map(len, small)) <= 101
+    assert max(map(len, large)) > 10_000
 
 
 def test_poisson_gaps_are_exponential() -> None:

@@ -13,7 +13,7 @@ from farm.core.model import JOB_FIELDS
 from farm.scenario.distributions import Distribution
 from farm.workload import build_jobs, build_several, stream
 from farm.workload.columns import JobColumns
-from farm.workload.streams import drawn, uniforms
+from farm.workload.streams import MANY, drawn, uniforms
 
 from .conftest import ScenarioOf
 
@@ -54,6 +54,15 @@ def test_uniforms_are_those_of_the_stream() -> None:
     together = [number for size in (1, 0, 640, 359) for number in uniforms(other, size).tolist()]
     assert together == singly
     assert one.random() == other.random()
+
+
+def test_numbers_drawn_by_numpy_are_those_of_the_stream() -> None:
+    """Very many are drawn by NumPy's generator: the same, and the stream continues behind them."""
+    one, other = stream(1, "a"), stream(1, "a")
+    sizes = (5, MANY, MANY + 313, 7)
+    together = [number for size in sizes for number in uniforms(other, size).tolist()]
+    assert together == [one.random() for _ in range(sum(sizes))]
+    assert one.getstate() == other.getstate()
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from farm.sim.fast.run_records import builders_table, jobs_of, names_of
 from farm.sim.setting import Setting
 from farm.workload.columns import Block, JobColumns, joined
 
-LEAST = 1 << 17
+LEAST = 1 << 16
 """Jobs that are read at a time, unless more are open: so each is handled a few times at most."""
 _UNUSED = ("id", "matrix", "action")
 """Fields that neither the loop nor a summary of such a run reads."""
