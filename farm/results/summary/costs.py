@@ -18,7 +18,7 @@ import numpy as np
 
 from farm.core.fields import json_name
 from farm.core.model import Outcome, Platform
-from farm.results.descriptive_statistics import Spread, spread_of
+from farm.results.descriptive_statistics import Spread
 from farm.results.summary.builder_time import Window, present
 from farm.results.table.columns import (
     Floats,
@@ -207,7 +207,7 @@ class Parts:
         length: of the window, seconds.
         ended: how many jobs ended at each place, by outcome.
         lost: how many never ended.
-        times_of: the waiting and response times of the jobs of some places.
+        spreads_of: the spreads of waiting and response times of the jobs of some places.
         whole: those of all jobs, where their spreads are known.
     """
 
@@ -217,14 +217,14 @@ class Parts:
         length: float | None,
         ended: Mapping[Place, Mapping[str, int]],
         lost: Counter[Place],
-        times_of: Callable[[Sequence[Place]], tuple[Floats, Floats]],
+        spreads_of: Callable[[Sequence[Place]], tuple[Spread, Spread]],
         whole: tuple[Spread, Spread] | None = None,
     ) -> None:
         self._costs = costs
         self._length = length
         self._ended = {**dict.fromkeys(costs.busy, NONE_ENDED), **ended}
         self._lost = lost
-        self._times_of = times_of
+        self._spreads_of = spreads_of
         self._known: dict[tuple[Place, ...], tuple[Spread, Spread]] = {}
         if whole is not None and len(ended) == 1:
             self._known[tuple(ended)] = whole
@@ -274,8 +274,7 @@ class Parts:
     def _part(self, places: Sequence[Place]) -> Part:
         key = tuple(places)  # a pool and a platform may have the same jobs
         if key not in self._known:
-            waits, responses = map(spread_of, self._times_of(places))
-            self._known[key] = waits, responses
+            self._known[key] = self._spreads_of(places)
         waits, responses = self._known[key]
         cost, idle_share = self._costs.used(places)
         ended = Counter(NONE_ENDED)

@@ -20,7 +20,7 @@ from farm.results.summary.builder_time import (
     builder_times,
 )
 from farm.results.summary.costs import Bill, Costs, JobCounts, Parts, Place
-from farm.results.table.columns import Flags, Floats, Numbers, in_order_of_appearance, numbered
+from farm.results.table.columns import Flags, Numbers, in_order_of_appearance, numbered
 from farm.results.table.job_columns import Jobs, by_outcome, invocation_of
 from farm.results.table.runs import Runs
 
@@ -131,17 +131,17 @@ class Counted:
         by_place = np.split(np.argsort(of, kind="stable"), np.cumsum(np.bincount(of))[:-1])
         rows = dict(zip(places, by_place, strict=False))
 
-        def times_of(some_places: Sequence[Place]) -> tuple[Floats, Floats]:
+        def spreads_of(some_places: Sequence[Place]) -> tuple[Spread, Spread]:
             each = (rows[place] for place in some_places if place in rows)
             some = np.concatenate([np.arange(0), *each])
             waits, responses = jobs.waiting_time[some], jobs.response_time[some]
-            return waits[started[some]], responses[jobs.served[some]]
+            return spread_of(waits[started[some]]), spread_of(responses[jobs.served[some]])
 
         ended = map(by_outcome, jobs.outcomes(of, len(places)))
         endless = zip(lost.platform.each(), lost.invocation.each(), strict=True)
         never = Counter[Place](("", platform, charged or "") for platform, charged in endless)
         found = dict(zip(places, ended, strict=True))
-        return Parts(self.costs, self.lengths[0], found, never, times_of)
+        return Parts(self.costs, self.lengths[0], found, never, spreads_of)
 
     def _builder_times(self) -> BuilderTimes:
         return builder_times(self._runs, self._info.window)

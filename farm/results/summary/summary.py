@@ -16,6 +16,7 @@ import numpy as np
 
 from farm.core.fields import json_name
 from farm.results.descriptive_statistics import Spread, spread_of
+from farm.results.formatting import readable_percent
 from farm.results.summary.builder_time import BuilderCounts, Window
 from farm.results.summary.costs import JobCounts, Part
 from farm.results.summary.figures import Counted, Figures, RunInfo, WorldName
@@ -76,6 +77,9 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     response_time: Spread
     stretch: Spread
     matrix_response_time: Spread
+    #: how far p50, p95 and p99 are from the exact ones, at most, as a share of these; left out:
+    #: they are exact
+    percentile_error: float | msgspec.UnsetType = msgspec.UNSET
     #: for matrices with a failed job: its end - the matrix's release
     first_failure_time: Spread = Spread(count=0)
     #: slot time of the jobs that fail-fast cancelled
@@ -137,6 +141,14 @@ def too_fast(records: RunRecords, speed: float) -> list[str]:
     return [text]
 
 
+def near_percentiles(jobs: int, error: float) -> str:
+    """Return the remark that the percentiles of a run are not exact."""
+    return (
+        f"{jobs:,} jobs are too many to keep their times: p50, p95 and p99 come from a histogram, "
+        f"and are within {readable_percent(error)} of the exact ones"
+    )
+
+
 class Measured:
     """A run to be summed up: it may have no jobs, no builders, or jobs that never started."""
 
@@ -160,9 +172,11 @@ class Measured:
             last_at=max(records.last_at, info.until),
         )
         runs = Runs.one(self._records, info.seed)
+        self._percentile_error: float | msgspec.UnsetType = msgspec.UNSET
         self._counted: Counted
         if isinstance(records, Tallied):
             self._counted = CountedInPieces(runs, info, records.tally)
+            self._percentile_error = records.tally.percentile_error
         else:
             self._counted = Counted(runs, info)
 
@@ -183,6 +197,9 @@ class Measured:
         run_phase = None
         if info.window != Window():
             run_phase = (info.window.start, info.window.end)
+        remarks = [*self._remarks]
+        if self._percentile_error:
+            remarks.append(near_percentiles(self.figures.jobs.submitted, self._percentile_error))
         return Summary(
             **msgspec.structs.asdict(self.figures),
             name=info.name,
@@ -190,6 +207,7 @@ class Measured:
             engine=info.engine,
             policy=info.policy,
             recorded_waiting_time=_recorded_waits(counted.jobs, counted.lost),
+            percentile_error=self._percentile_error,
             saved_time=counted.records.saved_time(counted.jobs),
             pools=parts.by_pool(),
             platforms=parts.by_platform(),
@@ -200,7 +218,7 @@ class Measured:
             run_phase=run_phase,
             lateness=msgspec.UNSET if self._lateness is None else self._lateness,
             warnings=(*self._warnings, *left_over_builders),
-            remarks=tuple(self._remarks),
+            remarks=tuple(remarks),
         )
 
 

@@ -112,5 +112,6 @@ def _spreads(summary: Summary) -> Listing:
         if of.count:
             values = (of.mean, of.std, of.p50, of.p95, of.p99, of.max)
             rows.append((name, *map(readable, values), f"{of.count:,}"))
-    columns = numbers("mean", "std", "p50", "p95", "p99", "max", "of")
-    return Listing((*texts(""), *columns), rows, first_to_go=("std", "p99", "max", "of"))
+    near = "≈ " if summary.percentile_error else ""
+    columns = numbers("mean", "std", f"{near}p50", f"{near}p95", f"{near}p99", "max", "of")
+    return Listing((*texts(""), *columns), rows, first_to_go=("std", f"{near}p99", "max", "of"))

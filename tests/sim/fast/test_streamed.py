@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -10,14 +11,20 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import UNSET
+from msgspec.structs import replace
 
 from farm.app.recorded.result import open_run
 from farm.app.runs.estimates import Estimating
 from farm.app.runs.simulated_run import simulated_run
 from farm.assembly import run_info
 from farm.core.errors import InputError
+from farm.results.descriptive_statistics import Spread
+from farm.results.summary.costs import Part
+from farm.results.summary.histogram import RELATIVE_ERROR
 from farm.results.summary.summary import Summary, summarise
-from farm.results.summary.tally import Tallied, Tally
+from farm.results.summary.table import summary_html
+from farm.results.summary.tally import MAX_EXACT, KeptTimes, Tallied, Tally
 from farm.results.table.records import RunRecords
 from farm.scenario import Scenario, parse_scenario
 from farm.sim.engines import StreamedRun, play
@@ -102,15 +109,15 @@ def scenarios(draw: st.DrawFn) -> Scenario:
     )
 
 
-def streamed(scenario: Scenario, least: int) -> RunRecords | None:
-    """Play a scenario, reading some ``least`` jobs at a time."""
+def streamed(scenario: Scenario, least: int, max_exact: int = MAX_EXACT) -> RunRecords | None:
+    """Play a scenario, reading some ``least`` jobs at a time; the times of some are kept."""
     scheduler = Estimating(scenario, live=False).scheduler()
     setting = Setting.of(scenario, scheduler.rules, algorithms_of(scenario))
     assert not why_not(setting, scheduler.estimator)
     assert not why_whole(scenario, setting)
     jobs = build_jobs(scenario)
     assert isinstance(jobs, JobColumns)
-    tally = Tally((), [pool.name for pool in setting.pools])
+    tally = Tally((), [pool.name for pool in setting.pools], max_exact)
     records = play_streamed(jobs.blocks(), scheduler.estimator, setting, tally, least=least)
     return None if records is None else StreamedRun(records).records()
 
@@ -148,6 +155,82 @@ def test_many_pieces_of_one_queue():
     assert summed_up(scenario, records) == summed_up(scenario, whole(scenario))
 
 
+def exact_figures(summary: Summary) -> Summary:
+    """Return a summary without what differs where percentiles are near, and with rounded means."""
+
+    def without(spread: Spread) -> Spread:
+        mean, std = (float(f"{one or 0.0:.9g}") for one in (spread.mean, spread.std))
+        return Spread(spread.count, mean, std, max=spread.max)
+
+    def of_parts(parts: dict[str, Part]) -> dict[str, Part]:
+        return {
+            name: replace(
+                part,
+                waiting_time=without(part.waiting_time),
+                response_time=without(part.response_time),
+            )
+            for name, part in parts.items()
+        }
+
+    return replace(
+        summary,
+        waiting_time=without(summary.waiting_time),
+        response_time=without(summary.response_time),
+        stretch=without(summary.stretch),
+        pools=of_parts(summary.pools),
+        platforms=of_parts(summary.platforms),
+        invocations=of_parts(summary.invocations),
+        percentile_error=UNSET,
+        remarks=(),
+    )
+
+
+def spreads_in(summary: Summary) -> list[Spread]:
+    """Return all spreads of a summary that are counted in histograms."""
+    parts = [*summary.pools.values(), *summary.platforms.values(), *summary.invocations.values()]
+    times = [spread for part in parts for spread in (part.waiting_time, part.response_time)]
+    return [summary.waiting_time, summary.response_time, summary.stretch, *times]
+
+
+@examples(40)
+@given(scenarios(), st.integers(1, 30), st.integers(0, 60))
+def test_near_percentiles_of_more_jobs_than_are_kept(scenario, least, max_exact):
+    """Protects what is switched over in the middle: other figures stay, percentiles are near."""
+    records = streamed(scenario, least, max_exact)
+    if records is None:
+        return
+    assert isinstance(records, Tallied)
+    found, exact = summed_up(scenario, records), summed_up(scenario, whole(scenario))
+    if exact.jobs.submitted <= max_exact:
+        assert found == exact
+        return
+    assert found.percentile_error == RELATIVE_ERROR
+    assert exact_figures(found) == exact_figures(exact)
+    for near, spread in zip(spreads_in(found), spreads_in(exact), strict=True):
+        for name in ("p50", "p95", "p99"):
+            value = getattr(spread, name)
+            if value is not None:
+                assert abs(getattr(near, name) - value) <= 0.001 * value
+
+
+def test_a_summary_says_that_its_percentiles_are_near(monkeypatch):
+    """Protects readers of the table, the remarks and summary.json from taking them as exact."""
+    scenario = mmc(2000)
+    monkeypatch.setattr("farm.sim.engines.MOST_JOBS", 500)
+    exact = simulated_run(scenario, in_full=False)
+    assert "percentile_error" not in exact.summary
+    monkeypatch.setattr("farm.sim.engines.Tally", partial(Tally, max_exact=1999))
+    near = simulated_run(scenario, in_full=False)
+    assert near.summary["percentile_error"] == RELATIVE_ERROR
+    [remark] = near.summary["remarks"]
+    assert remark == (
+        "2,000 jobs are too many to keep their times: p50, p95 and p99 come from a histogram, and "
+        "are within 0.1 % of the exact ones"
+    )
+    assert "≈ p95" in summary_html("", near.kept.summary)
+    assert "≈ p95" not in summary_html("", exact.kept.summary)
+
+
 def test_only_open_jobs_are_held(monkeypatch):
     """Protects the bound of memory: 28 bytes a job, and records of open jobs and of a piece."""
     held = []
@@ -161,7 +244,9 @@ def test_only_open_jobs_are_held(monkeypatch):
     monkeypatch.setattr(module, "load_of", load_of)
     records = streamed(mmc(20_000), 100)
     assert isinstance(records, Tallied)
-    columns = [one for one in vars(records.tally).values() if isinstance(one, array)]
+    times = records.tally.times
+    assert isinstance(times, KeptTimes)
+    columns = [one for one in vars(times).values() if isinstance(one, array)]
     assert sum(one.itemsize for one in columns) == 28
     assert max(held) < 400
     assert len(records.jobs) == 0
