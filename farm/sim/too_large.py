@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from farm.core.errors import RunError, ScenarioError
 from farm.scenario.model import Scenario
@@ -10,8 +11,10 @@ from farm.scenario.pools import Pool
 from farm.scenario.workload import Matrices, Releases, Source
 from farm.units import format_roughly
 
-#: builders, slots and jobs of a simulation
+#: builders and slots of a simulation, and jobs of one that holds them all
 MOST = 100_000_000
+#: jobs of a simulation that only holds those that are open; a source numbers its jobs in 32 bits
+MOST_STREAMED = 1_000_000_000
 #: plans of a pool's provisioner
 MOST_PLANS = 10_000_000
 #: builders of one instant, for each of those that ever existed together, plus a margin: beyond
@@ -19,13 +22,24 @@ MOST_PLANS = 10_000_000
 LIVES_AT_ONCE, LIVES_ALLOWED = 10, 1000
 
 
-def refuse_too_large(scenario: Scenario) -> None:
-    """Raise ScenarioError if the scenario makes more than a simulation can hold, or never ends."""
+def refuse_too_large(scenario: Scenario, held: str = "those that are looked at") -> None:
+    """Raise ScenarioError if the scenario makes more than a simulation can hold, or never ends.
+
+    ``held``: why all jobs are held; empty: only those that are open are.
+    """
     horizon = scenario.ends_at
     for pool in scenario.pools:
         _check_pool(pool, horizon, scenario.time_of_week)
+    most, allowed = MOST_STREAMED, f"{MOST_STREAMED:,}"
+    if held:
+        most, allowed = MOST, f"{MOST:,} where all jobs are held ({held}), else {MOST_STREAMED:,}"
+    total = 0.0
     for index, source in enumerate(scenario.workload):
-        _check(_jobs_made(source, horizon), "jobs", f"workload.{index}.{source.sort}")
+        jobs = _jobs_made(source, horizon)
+        _check(jobs, "jobs", f"workload.{index}.{source.sort}", most, allowed)
+        total += jobs
+    _check(total, "jobs", "workload", most, allowed)
+    _check_ephemeral(scenario.pools, total)
 
 
 def _check_pool(pool: Pool, horizon: float, starts: float) -> None:
@@ -44,11 +58,19 @@ def _check_pool(pool: Pool, horizon: float, starts: float) -> None:
         _check(plans, "plans", f"{where}.provisioner.interval", MOST_PLANS)
 
 
-def _check(found: float, what: str, where: str, most: int = MOST) -> None:
+def _check_ephemeral(pools: Sequence[Pool], jobs: float) -> None:
+    """Refuse too many builders that each take some jobs only: a run's records have them all."""
+    most_uses = max((pool.uses or math.inf for pool in pools), default=math.inf)
+    for pool in pools:
+        if pool.uses == most_uses:
+            _check(jobs / most_uses, "builders", f"pools.{pool.name}.uses")
+
+
+def _check(found: float, what: str, where: str, most: int = MOST, allowed: str = "") -> None:
     if found > most:
         raise ScenarioError(
             f"{where}: found about {found:,.0f} {what} in the whole run; allowed in a simulation: "
-            f"{most:,} (shorten the run, for example with --set phases.run=1d)"
+            f"{allowed or f'{most:,}'} (shorten the run, for example with --set phases.run=1d)"
         )
 
 

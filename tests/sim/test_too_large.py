@@ -3,14 +3,23 @@
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 import farm
+from farm.app.runs.simulated_run import simulated_run
 from farm.core.commands import RequestBuilder, RetireBuilder
-from farm.core.errors import FarmError, RunError
+from farm.core.errors import FarmError, RunError, ScenarioError
 from farm.core.model import Builder
 from farm.core.pools.spec import PoolSpec
-from farm.sim.too_large import LIVES_ALLOWED, LIVES_AT_ONCE, LivesAtOneInstant
+from farm.scenario import parse_scenario
+from farm.sim.too_large import (
+    LIVES_ALLOWED,
+    LIVES_AT_ONCE,
+    MOST_STREAMED,
+    LivesAtOneInstant,
+    refuse_too_large,
+)
 from farm.sim.world import SimulatedWorld
 from farm.testing import small_scenario
 
@@ -52,6 +61,56 @@ def test_the_size_of_a_simulation_is_bounded(
     message = tried(pool, jobs, phases=PHASES)
     assert key in message
     assert "100,000,000" in message
+
+
+MANY: dict[str, Any] = {"every": "1ms", "service_time": "1s"}
+BILLION = 1_000_000_000
+
+
+def refusal(jobs: int, held: str, sources: int = 1, **pool: Any) -> str:
+    """Return the message that refuses as many jobs; empty: they are not too many."""
+    source = {"arrivals": {**MANY, "count": jobs // sources}}
+    document = {**small_scenario(pool, JOBS), "workload": [source] * sources}
+    try:
+        refuse_too_large(parse_scenario(document), held)
+    except ScenarioError as refused:
+        return str(refused)
+    return ""
+
+
+def test_a_billion_jobs_where_only_open_ones_are_held() -> None:
+    """More jobs than can be held are allowed where they are let go, and told why where not."""
+    assert not refusal(BILLION, held="")
+    assert "allowed in a simulation: 1,000,000,000 (shorten" in refusal(BILLION + 1, held="")
+    assert not refusal(BILLION // 10, held="phases")
+    message = refusal(BILLION, held="phases")
+    assert "100,000,000 where all jobs are held (phases), else 1,000,000,000 (shorten" in message
+
+
+def test_the_jobs_of_all_sources_count() -> None:
+    """No source is too large, and together they are."""
+    assert not refusal(BILLION, held="", sources=4)
+    assert refusal(BILLION + 40, held="", sources=4).endswith("phases.run=1d)")
+    assert "workload: found about 1,000,000,040 jobs" in refusal(BILLION + 40, held="", sources=4)
+
+
+def test_a_billion_builders_for_a_billion_jobs_are_too_many() -> None:
+    """Jobs are let go, builders stay in the records: one for each job would not fit."""
+    assert "pools.p.uses: found about 1,000,000,000 builders" in refusal(BILLION, held="", uses=1)
+    assert not refusal(BILLION, held="", uses=100)
+
+
+def test_jobs_are_numbered_in_32_bits() -> None:
+    """Numbers in ids are 32 bits wide: the bound on jobs lies below them, with room for chance."""
+    assert np.iinfo(np.int32).max > 2 * MOST_STREAMED
+
+
+def test_the_message_names_what_keeps_jobs_in_memory() -> None:
+    """A policy that is asked job by job needs them all; the message says so before the run."""
+    jobs = {"every": "1ms", "count": 300_000_000}
+    document = small_scenario({}, JOBS | jobs, scheduling={"policy": "random"})
+    with pytest.raises(ScenarioError, match=r"are held \(a policy that is asked job by job\)"):
+        simulated_run(parse_scenario(document), in_full=False)
 
 
 def test_large_is_not_too_large() -> None:

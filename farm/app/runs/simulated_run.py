@@ -21,7 +21,7 @@ from farm.core.errors import InputError
 from farm.results.summary.figures import Counted, Figures
 from farm.scenario import Scenario
 from farm.sim.engines import MOST_JOBS, CompiledRun, Engine, chosen, play_seeds
-from farm.sim.fast.coverage import why_whole
+from farm.sim.fast.coverage import why_not, why_whole
 from farm.sim.fast.play import Watch
 from farm.sim.setting import Setting
 from farm.sim.simulation import Simulation, no_garbage_collection
@@ -64,11 +64,15 @@ def simulated_run(
     """
     on_step("setting up", 0.0)
     estimating = Estimating(scenario, own, live=False)
-    if load is None:
-        refuse_too_large(scenario)
     algorithms, scheduler = algorithms_of(scenario, own.algorithms), estimating.scheduler()
     setting = Setting.of(scenario, scheduler.rules, algorithms)
     in_full = in_full or own is not NONE or not can_be_read_again(scenario)
+    held = "they are kept" if in_full or keep_events else ""
+    if estimating.gives or engine == "reference":
+        held = held or "the reference plays"
+    held = held or why_not(setting, scheduler.estimator) or why_whole(scenario, setting)
+    if load is None:
+        refuse_too_large(scenario, held)
     inputs = digests_of(scenario) if out is not None or keep_events else {}
     began_playing = time.process_time()
     with no_garbage_collection():
@@ -94,7 +98,7 @@ def simulated_run(
         workload.jobs,
         engine=engine,
         log_below=log_below,
-        discard_ended=not in_full and not why_whole(scenario, setting),
+        discard_ended=not held,
         watch=watch,
         around=estimating.around if estimating.gives else None,
     )
