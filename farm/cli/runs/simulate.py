@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -29,6 +30,7 @@ from farm.core.events import Event, JobFinished
 from farm.results.run_directory import JOBS
 from farm.scenario import Scenario, load_scenario
 from farm.sim.engines import Engine
+from farm.sim.too_large import expected_jobs
 from farm.terminal.error_messages import on_interrupt
 from farm.terminal.options import (
     AsJson,
@@ -87,7 +89,7 @@ def simulate(
         on_interrupt(lambda: _what_stays(kept)),
         progress(f"simulating {wanted.name}", silent=silent) as update,
     ):
-        ticker = _Ticker(wanted, update)
+        ticker = _Ticker(wanted, update, silent=silent)
         observers: list[Observer] = [] if silent else [ticker]
         if log:
             observers, engine = [EventLines()], "reference"
@@ -97,7 +99,7 @@ def simulate(
             in_full=out is not None,
             observers=observers,
             engine=engine,
-            watch=ticker.show,
+            watch=ticker.show if engine == "fast" else ticker.watch,
             on_step=partial(show_share, update),
         )
     show(result, as_json=as_json, quiet=quiet)
@@ -116,13 +118,46 @@ def simulate(
     raise typer.Exit(exit_code(result.kept.summary) if met_all else 1)
 
 
+MIN_JOBS_FORECAST = 10_000_000
+"""Jobs. Fewer are simulated in two or three seconds."""
+FORECAST_AFTER = 2.0
+"""Real seconds. The pace of less is that of the first few pieces of jobs."""
+
+
+class RunForecast:
+    """How long a run of many jobs will take, by its pace at the beginning."""
+
+    def __init__(self, jobs: float) -> None:
+        self._jobs = jobs
+        self._first: tuple[float, int] | None = None
+
+    def text(self, now: float, ended: int) -> str:
+        """Return a sentence, once it is known; ``ended``: of the jobs, until now."""
+        if self._first is None:
+            self._first = now, ended
+        first_at, ended_before = self._first
+        if now - first_at < FORECAST_AFTER or ended == ended_before:
+            return ""
+        seconds = (now - first_at) * self._jobs / (ended - ended_before)
+        step = 5.0 if seconds < 120 else 60.0
+        about = format_roughly(step * max(1, round(seconds / step)))
+        return f"{self._jobs:,.0f} jobs: about {about} on this machine"
+
+
 class _Ticker:
     """Observer that shows the progress of a simulation, a few times per second."""
 
-    def __init__(self, scenario: Scenario, update: Callable[..., None]) -> None:
+    def __init__(
+        self, scenario: Scenario, update: Callable[..., None], *, silent: bool = False
+    ) -> None:
         self._scenario, self._update = scenario, update
         self._events = self._ended = 0
         self._next = time.monotonic() + 0.2
+        jobs = expected_jobs(scenario)
+        #: what a run will take, if that is to be said
+        self._forecast: RunForecast | None = None
+        if MIN_JOBS_FORECAST <= jobs < math.inf and not silent:
+            self._forecast = RunForecast(jobs)
 
     def __call__(self, event: Event, _: Sequence[Command]) -> None:
         self._events += 1
@@ -133,6 +168,17 @@ class _Ticker:
         if now >= self._next:
             self._next = now + 0.2
             self.show(event.at, self._ended, self._events)
+
+    def watch(self, at: float, ended: int, events: int) -> None:
+        """Show how far a compiled run is; of a long one, first say how long it will take.
+
+        Unless the compiled loop is insisted on, it holds no jobs of a long run: it then draws,
+        plays and sums up all the time, at one pace.
+        """
+        if self._forecast is not None and (text := self._forecast.text(time.monotonic(), ended)):
+            remark(text)
+            self._forecast = None
+        self.show(at, ended, events)
 
     def show(self, at: float, ended: int, events: int) -> None:
         """Show how far it is."""
