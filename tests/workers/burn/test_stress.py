@@ -14,6 +14,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from farm.app.calibrating.work_rates import rates_text
@@ -210,7 +211,9 @@ def test_a_walk_without_memory_fails_its_job(fire):
     """The buffer cannot be allocated: the reason is reported, and the program continues."""
     one = fire()
     neighbour = one.burn_forever()
-    resource.prlimit(one.burners.pid, resource.RLIMIT_AS, (64 * MIB, 64 * MIB))
+    # the smallest buffer is larger than what is left
+    limit = psutil.Process(one.burners.pid).memory_info().vms + MIB
+    resource.prlimit(one.burners.pid, resource.RLIMIT_AS, (limit, limit))
     one.start("memory", 0.1)
     assert one.end().error == "a burning process found no memory for its buffer"
     assert all(began_at(pid) for pid in neighbour)
