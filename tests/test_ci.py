@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import tomllib
@@ -17,8 +18,8 @@ ROOT = Path(__file__).parents[1]
 GITHUB = ROOT / ".github"
 WORKFLOWS = sorted(GITHUB.glob("workflows/*.yml"))
 TOOLS = [
-    "git", "promtool", "stress-ng", "redis-server", "node", "openssl", "ip", "chromium", "dockerd",
-    "docker-compose", "iptables", "debootstrap", "python3",
+    "git", "promtool", "cc", "stress-ng", "redis-server", "node", "openssl", "ip", "chromium",
+    "dockerd", "docker-compose", "iptables", "debootstrap", "python3",
 ]  # fmt: skip
 #: writes its target; the one named in $FAILS fails; the deployed farm is tested until $DOCKER_ENDS
 MAKE = """#!/bin/sh
@@ -27,6 +28,13 @@ shift
 echo "target $1"
 echo "$1" >>targets
 [ "$1" != "$FAILS" ]
+"""
+#: as the targets; it takes until $BARE_ENDS
+BARE = """#!/bin/sh
+while [ ! -e "$BARE_ENDS" ]; do sleep 0.01; done
+echo "a bare machine"
+echo bare >>targets
+[ bare != "$FAILS" ]
 """
 
 
@@ -39,6 +47,7 @@ def clone(tmp_path: Path) -> Path:
     for name in TOOLS:
         script(tmp_path / "bin" / name, "#!/bin/sh\n")
     script(tmp_path / "bin/make", MAKE)
+    script(tmp_path / ".ci/bare", BARE)
     script(tmp_path / ".ci/make-venv", "#!/bin/sh\nexit 1\n")
     return tmp_path
 
@@ -52,9 +61,10 @@ def script(path: Path, text: str) -> None:
 def run(clone: Path, *parts: str, **environment: str) -> tuple[int, str, list[str]]:
     """Run parts; return the exit code, what was written, and make's targets as they ended."""
     path = f"{clone / 'bin'}:{os.environ['PATH']}"
+    at_once = dict.fromkeys(("DOCKER_ENDS", "BARE_ENDS"), str(clone))
     done = subprocess.run(
         [clone / ".ci/run", *parts],
-        env={**os.environ, "PATH": path, "DOCKER_ENDS": str(clone / "bin"), **environment},
+        env={**os.environ, "PATH": path, **at_once, **environment},
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60,
     )  # fmt: skip
     targets = clone / "targets"
@@ -71,18 +81,19 @@ def all_parts(clone: Path) -> list[str]:
 
 
 def test_times_are_compared_alone_and_last(clone: Path) -> None:
-    """All parts run; the deployed farm ends before times of a live farm are compared."""
+    """All parts run; what runs beside them ends before times of a live farm are compared."""
     code, said, ran = run(clone)
     assert code == 0, said
-    assert ran.count("test-docker") == 1
+    assert ran.count("test-docker") == ran.count("bare") == 1
     assert set(ran) == {
         ".venv/.installed-dev", "lint", "types", "contracts", "audit", "kernel", "test-all",
-        "test-docker", "check-record", "test-timed",
+        "bare", "test-docker", "check-record", "test-timed",
     }  # fmt: skip
     assert ran[-2:] == ["check-record", "test-timed"]
     assert ran.index("kernel") < ran.index("test-all")
     assert said.endswith("target test-timed\n"), "pytest's closing line ends the log"
     assert said.index("target test-docker") < said.index("=== durations")
+    assert said.index("a bare machine") < said.index("=== durations")
 
 
 def test_the_deployed_farm_is_tested_beside_the_other_parts(clone: Path) -> None:
@@ -95,15 +106,61 @@ def test_the_deployed_farm_is_tested_beside_the_other_parts(clone: Path) -> None
     assert [ran[0], *ran[3:]] == [".venv/.installed-dev", "test-slow", "test-docker"]
 
 
+def test_a_bare_machine_is_tried_beside_the_other_parts(clone: Path) -> None:
+    """It mostly installs: here until the fast tests have ended; alone, it is a step."""
+    script(clone / "bin/make", MAKE + '[ "$1" != test ] || touch fast-ended\n')
+    code, said, ran = run(clone, "lint", "fast", "bare", BARE_ENDS=str(clone / "fast-ended"))
+    assert code == 0, said
+    assert ran[-2:] == ["test", "bare"]
+    assert "=== bare machine, beside the steps above\na bare machine\n" in said
+    (clone / "targets").unlink()
+    code, said, ran = run(clone, "bare")
+    assert (code, ran) == (0, [".venv/.installed-dev", "bare"]), said
+    assert said.endswith("=== bare machine\na bare machine\n")
+
+
 @pytest.mark.parametrize(
-    "part", ["kernel", "lint", "test-all", "test-docker", "check-record", "test-timed"]
+    "part", ["kernel", "lint", "test-all", "bare", "test-docker", "check-record", "test-timed"]
 )
 def test_any_failure_ends_it(clone: Path, part: str) -> None:
     """Also one beside the steps, whose output is shown: nothing later is run."""
     code, said, ran = run(clone, FAILS=part)
     assert code != 0, said
-    assert f"target {part}\n" in said
+    assert f"target {part}\n" in said or f"a {part} machine\n" in said
     assert "test-timed" not in ran or part == "test-timed"
+
+
+def test_a_bare_machine_needs_root(clone: Path) -> None:
+    """It says so at once, and changes nothing."""
+    script(clone / "bin/id", "#!/bin/sh\necho visitor\n")
+    done = subprocess.run(
+        [ROOT / ".ci/bare"], env={"PATH": f"{clone / 'bin'}:{os.environ['PATH']}"},
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch(r"error: .ci/bare: found the user visitor; allowed: .*\n", done.stderr)
+
+
+def test_a_bare_machine_has_indexes_of_packages_and_nothing_else_of_pip() -> None:
+    """A folder or constraints of this machine would let a command pass that fails elsewhere."""
+    where_packages_are = runpy.run_path(str(ROOT / ".ci/pip_settings.py"))["where_packages_are"]
+    listed = """\
+:env:.timeout='60'
+:env:.cache-dir='/var/cache/pip'
+global.constraint='/etc/constraints.txt'
+global.extra-index-url='file:///srv/packages https://b.example/simple\\nhttps://c.example/simple'
+global.find-links='/srv/wheels'
+global.index-url='https://a.example/simple'
+user.index-url='https://mine.example/simple'
+user.timeout='5'
+"""
+    environment = {"https_proxy": "http://proxy.example:3128", "PIP_TIMEOUT": "60"}
+    assert where_packages_are(listed.splitlines(), environment) == {
+        "index-url": "https://mine.example/simple",
+        "extra-index-url": "https://b.example/simple https://c.example/simple",
+        "proxy": "http://proxy.example:3128",
+        "timeout": "60",
+    }
 
 
 @pytest.mark.parametrize("mark", ["browser", "docker", "timed"])
