@@ -53,6 +53,12 @@ class JobTable:
         except KeyError:
             raise InputError(f"jobs: column: {not_among(column, self._columns)}") from None
 
+    def parts(self, column: str) -> Sequence[Coded | Array]:
+        """Return a column in pieces as they are held: values that repeat as numbers for them."""
+        if isinstance(self._columns, ColumnsOf):
+            return self._columns.parts(column)
+        return [self[column]]
+
     def __iter__(self) -> Iterator[dict[str, Any]]:
         lists = [column.tolist() for column in self._columns.values()]
         return (dict(zip(self._columns, row, strict=True)) for row in zip(*lists, strict=True))
@@ -108,11 +114,15 @@ class ColumnsOf(Mapping[str, Array]):
 
     def __getitem__(self, name: str) -> Array:
         if name not in self._made:
-            parts = [getattr(table, FIELDS[name]) for table in self._tables]
-            if any(part is None for part in parts):
-                raise KeyError(name)
-            self._made[name] = np.concatenate(list(map(_plain, parts)))
+            self._made[name] = np.concatenate(list(map(_plain, self.parts(name))))
         return self._made[name]
+
+    def parts(self, name: str) -> Sequence[Coded | Array]:
+        """Return a column of each table. Raises KeyError where one has no such column."""
+        parts = [getattr(table, FIELDS[name]) for table in self._tables]
+        if any(part is None for part in parts):
+            raise KeyError(name)
+        return parts
 
     def __iter__(self) -> Iterator[str]:
         return (

@@ -10,13 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, islice
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import msgspec
 import numpy as np
 
 from farm.core.errors import InputError, file_access
-from farm.csv_cells import as_given, harmless, plain_columns
+from farm.csv_cells import as_given, plain_columns, text_cells
+from farm.results.table.columns import Coded
 from farm.results.table.job_columns import OUTCOMES
 from farm.results.table.job_table import AT_ONCE, COLUMNS, TYPES, Array, JobTable, joined
 from farm.whole_files import ending
@@ -32,23 +33,53 @@ _ALLOWED = {"f": "a number", "i": "a whole number", "U": ", ".join(OUTCOMES)}
 def write_jobs(path: Path | str, tables: Iterable[JobTable]) -> int:
     """Write a table that comes in parts as CSV with a header; return the number of jobs."""
     count = 0
+    cells = _Cells()
     with Path(path).open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
         for number, table in enumerate(tables):
+            names = table.columns
             if number == 0:
-                writer.writerow(table.columns)
-            writer.writerows(zip(*map(_cells, table.to_dict().values()), strict=True))
+                file.write(",".join(text_cells(names)) + "\n")
+            columns = [cells.of(name, table) for name in names]
+            file.writelines([",".join(row) + "\n" for row in zip(*columns, strict=True)])
             count += len(table)
     return count
 
 
-def _cells(column: Array) -> Sequence[object]:
-    """Return a column as csv prints it, if it has numbers many times as fast; NaN is empty."""
-    values: list[object] = column.tolist()
-    if column.dtype.kind == "U":
-        return list(map(harmless, values))
-    if column.dtype != np.float64 or not values:
-        return values
+class _Cells:
+    """Makes the cells of columns, as csv prints them: those of a value that repeats once."""
+
+    def __init__(self) -> None:
+        #: by column, the values that repeat and their cells; the last cell is of no value
+        self._known: dict[str, tuple[Sequence[Any], list[str]]] = {}
+
+    def of(self, name: str, table: JobTable) -> Sequence[str]:
+        """Return the cells of a column."""
+        first, *others = [self._of_part(name, part) for part in table.parts(name)]
+        return list(chain(first, *others)) if others else first
+
+    def _of_part(self, name: str, part: Coded | Array) -> Sequence[str]:
+        if isinstance(part, Coded):
+            known = self._known.get(name)
+            if known is None or known[0] is not part.values:
+                texts = list(map(str, part.values))
+                known = self._known[name] = part.values, [*text_cells(texts), ""]
+            return list(map(known[1].__getitem__, part.numbers.tolist()))
+        values: list[Any] = part.tolist()
+        if part.dtype.kind in "if" and values:
+            return _number_cells(part, values)
+        if not all(isinstance(value, str) for value in values):  # a field of the user's own
+            values = ["" if value is None else str(value) for value in values]
+        distinct = dict.fromkeys(values)
+        if 2 * len(distinct) > len(values):
+            return text_cells(values)
+        cells = dict(zip(distinct, text_cells(list(distinct)), strict=True))
+        return list(map(cells.__getitem__, values))
+
+
+def _number_cells(column: Array, values: list[float]) -> list[str]:
+    """Return the cells of numbers; NaN is empty."""
+    if column.dtype.kind == "f" and np.isnan(column).all():
+        return [""] * len(values)
     return msgspec.json.encode(values).decode()[1:-1].replace("null", "").split(",")
 
 
