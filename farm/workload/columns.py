@@ -74,6 +74,26 @@ class Block:
             return [default if value == default else value for value in values]
         return values
 
+    def given(self) -> dict[str, Array | Coded | list[str]]:
+        """Return the columns of the fields that do not all have their default, without ids.
+
+        Names are made. A number that equals its default, and a value that is it, are defaults: the
+        log leaves them out.
+        """
+        columns: dict[str, Array | Coded | list[str]] = {}
+        for field in dict.fromkeys([*self.columns, "declared_time"]):
+            column, default = self.column(field), DEFAULTS[field]
+            if field == "id":
+                continue
+            if isinstance(column, Names):
+                columns[field] = column.tolist()
+            elif isinstance(column, Coded) and isinstance(default, float):
+                values = [default if value == default else value for value in column.values]
+                columns[field] = column._replace(values=values)
+            else:
+                columns[field] = column
+        return columns
+
     def array(self, field: str) -> Array:
         """Return the numbers of a field that has a number for every job."""
         return _numbers(self.column(field))
@@ -212,13 +232,6 @@ class JobColumns:
     def ids(self) -> list[str]:
         """Return the ids of the held jobs."""
         return [] if self.held is None else self.held.column("id").tolist()
-
-    def values(self, begin: int, end: int) -> list[list[Any]]:
-        """Return the fields of some held jobs as columns, in the order of a Job's fields."""
-        if self.held is None:
-            return [[] for _ in Job.__struct_fields__]
-        some = self.held.taken(slice(begin, end))
-        return [some.values(field) for field in Job.__struct_fields__]
 
     def __len__(self) -> int:
         return 0 if self.held is None else len(self.held)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -53,11 +53,14 @@ class JobArrays(msgspec.Struct, frozen=True):
         columns = self.columns.view(np.uint8).copy().view(self.columns.dtype)
         return msgspec.structs.replace(self, columns=columns)
 
-    def job_values(self, begin: int, end: int) -> list[Iterable[object]]:
-        """Return the fields of some jobs as columns, in the order of the fields."""
+    def job_columns(
+        self, begin: int, end: int
+    ) -> Mapping[str, Array | Repeating | Iterable[object]]:
+        """Return the fields of some jobs as columns; a field without one has its default."""
         if isinstance(self.jobs, JobColumns):
-            return list(self.jobs.values(begin, end))
-        return list(zip(*map(astuple, self.jobs[begin:end]), strict=True))
+            return _held(self.jobs).taken(slice(begin, end)).given()
+        columns = zip(*map(astuple, self.jobs[begin:end]), strict=True)
+        return dict(zip(Job.__struct_fields__, columns, strict=True))
 
 
 def taken(jobs: Jobs, column: Column[Any], rows: Numbers) -> Any:
