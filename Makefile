@@ -25,12 +25,8 @@ help: ## list the targets
 run: $(VENV)/.installed ## a live farm plays an afternoon of continuous integration, in half a minute
 	@$(BIN)/farm run $(SCENARIO)
 
-kernel: $(VENV)/.installed ## compile the loop of simulations, for a minute or two: they become ten times as fast
-	@$(BIN)/python -c 'from farm.sim.fast.kernel import native; exit(not native.path().exists())' || \
-	  $(BIN)/python -c 'import numba' 2>/dev/null || \
-	  $(PIP_INSTALL) 2 --no-deps --target build/numba numba llvmlite
-	@PYTHONPATH=build/numba $(BIN)/python -m farm.sim.fast.kernel.build
-	@rm -rf build/numba
+kernel: $(VENV)/.installed ## compile the loop of simulations, in some seconds: they become ten times as fast
+	@$(BIN)/python -m farm.sim.fast.compiler
 
 test: $(VENV)/.installed-dev ## the fast tests, some on a live farm (PYTEST_ARGS='-k queue': a selection)
 	@$(PYTEST) -q -m "not slow and $(HERE)" $(PYTEST_ARGS)

@@ -16,7 +16,6 @@ from typing import NamedTuple
 import pytest
 from hypothesis import settings
 
-from farm.app import kernel as background
 from farm.core.pools import unrunnable_jobs
 from farm.live.redis.server import EmbeddedServer, choose_server
 from farm.sim.fast.kernel import native, noting
@@ -28,11 +27,14 @@ settings.register_profile("farm", deadline=None, derandomize=not os.environ.get(
 settings.load_profile("farm")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Let Ctrl-C reach what the tests start, also when they run behind a script's ``&``.
 
-    Such a script ignores SIGINT, and its children inherit that.
+    Such a script ignores SIGINT, and its children inherit that. The loop of simulations is compiled
+    before there are several processes, each of which would do so.
     """
+    if not hasattr(config, "workerinput"):
+        native.loading()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -101,14 +103,6 @@ def farm(
         return Said(code, *capsys.readouterr())
 
     return run
-
-
-@pytest.fixture(scope="session", autouse=True)
-def no_build_beside_tests() -> Iterator[None]:
-    """No command that a test calls compiles the kernel of this clone."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(background, "CLONE", Path("/nowhere"))
-        yield
 
 
 @pytest.fixture(scope="module")

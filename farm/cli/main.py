@@ -34,10 +34,13 @@ from farm.terminal.error_messages import (
 )
 from farm.terminal.option_values import prepare_parameters, take_plain_values
 from farm.terminal.options import DEFAULT_DIR, SERVER, dir_option, server_option, with_short_forms
-from farm.terminal.settings import may_build_kernel
 
 #: the group of entry points by which a package adds commands
 GROUP = "farm.commands"
+#: options with which nothing is said beside the result
+QUIET = frozenset({"-q", "--quiet", "--json"})
+#: seconds of processor time from which on a command would have gained from the compiled loop
+WORTH_COMPILING = 2.0
 DOCSTRING = re.compile(r'\)(?: -> \w+)?:\n +"""([^"\n]+)')
 
 
@@ -355,20 +358,25 @@ def main() -> None:
         with_error_messages(app)
     finally:
         gc.freeze()
-        if "farm.sim.fast.coverage" in sys.modules:
-            _build_kernel(time.process_time() - began)
+        if "farm.sim.fast.kernel.native" in sys.modules:
+            tell_of_compiled_loop(time.process_time() - began)
 
 
-def _build_kernel(spent: float) -> None:
-    from farm.app.kernel import build_in_background  # noqa: PLC0415 - few commands simulate
+def tell_of_compiled_loop(spent: float) -> None:
+    """Say that the loop of simulations was compiled, or that a long command missed it."""
+    from farm.sim.fast.kernel import native  # noqa: PLC0415 - few commands simulate
 
-    if may_build_kernel() and (log := build_in_background(spent)):
-        typer.echo(
-            "building the compiled loop of simulations in the background, once: make kernel, which "
-            "installs Numba into build/ and takes some minutes (FARM_BUILD_KERNEL=0: never); "
-            f"log: {log}",
-            err=True,
+    if QUIET & {*sys.argv} or not native.loading.cache_info().currsize:
+        return
+    loading = native.loading()
+    if loading.build_time and loading.library:
+        text = (
+            f"compiled the loop of simulations in {loading.build_time:.1f} s: its sources are new"
         )
+        typer.echo(text, err=True)
+    if loading.library is None and spent >= WORTH_COMPILING:
+        text = f"played without the compiled loop, which is ten times as fast: {loading.reason}"
+        typer.echo(text, err=True)
 
 
 if __name__ == "__main__":

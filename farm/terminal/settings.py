@@ -1,4 +1,4 @@
-"""What commands read in the environment: the server's password, colours, and whether to build."""
+"""What commands read in the environment: the server's password, and colours."""
 
 from __future__ import annotations
 
@@ -44,8 +44,3 @@ def with_password(
 def wants_colours() -> bool:
     """Return whether colours are asked for, or spoken of, also for what is no terminal."""
     return any(os.environ.get(name) for name in COLOUR_VARIABLES)
-
-
-def may_build_kernel() -> bool:
-    """Return whether a command may compile the loop of simulations: unless FARM_BUILD_KERNEL=0."""
-    return os.environ.get("FARM_BUILD_KERNEL") != "0"

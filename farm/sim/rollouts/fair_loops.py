@@ -6,7 +6,6 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from farm.core.compiled import compiled
 from farm.sim.fast.kernel.heaps import Keyed, put, take_out
 from farm.sim.rollouts.loops import NEVER, Floats, Integers
 
@@ -54,7 +53,6 @@ class Slots(NamedTuple):
     nodes: Integers
 
 
-@compiled
 def settle(tree: Any, going: Any, node: Any) -> None:
     """Move a node and those above it to their places."""
     children = going.children
@@ -76,7 +74,6 @@ def settle(tree: Any, going: Any, node: Any) -> None:
         node = above
 
 
-@compiled
 def next_in(tree: Any, going: Any) -> Any:
     """Return the node whose first job is next; -1: none waits."""
     children, node = going.children, 0
@@ -87,7 +84,6 @@ def next_in(tree: Any, going: Any) -> Any:
     return node
 
 
-@compiled
 def share(
     tree: Tree,
     going: Going,

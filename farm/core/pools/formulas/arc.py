@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from farm.core.compiled import compiled
 from farm.core.pools.formulas.sizing import builders_for, towards
 
 
-@compiled
 def plan(look, options):
     """Return the plan: a runner for each assigned job, and the least number to spare."""
     wanted = options.least + builders_for(look.waiting_jobs + look.running_jobs, look)

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 
-from farm.core.compiled import compiled
 from farm.core.pools.formulas.sizing import towards
 
 
-@compiled
 def jobs_of(look):
     """Return the jobs in the system."""
     return look.waiting_jobs + look.running_jobs + look.draining_jobs
 
 
-@compiled
 def quantile(ordered, begin, count, share):
     """Return the quantile with linear interpolation between order statistics."""
     rank = share * (count - 1)
@@ -23,7 +20,6 @@ def quantile(ordered, begin, count, share):
     return below + (above - below) * (rank - low)
 
 
-@compiled
 def plan(look, options, ordered, begin, count):
     """Return the plan for numbers of jobs, the smallest first; and the quantile."""
     demand = quantile(ordered, begin, count, options.quantile)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 
-from farm.core.compiled import compiled
 from farm.core.pools.formulas.sizing import EARLY, FOREVER, builders_for, limited, towards, whole
 
 
-@compiled
 def plan(look, options, group, out_at, in_at):
     """Return the plan, the group's size, and when it last changed in each direction.
 
@@ -44,13 +42,11 @@ def plan(look, options, group, out_at, in_at):
     return desired, start, stop, group, out_at, in_at
 
 
-@compiled
 def cool(at, event_at, cooldown):
     """Return whether an event was long enough ago."""
     return event_at < 0.0 or at - event_at >= cooldown
 
 
-@compiled
 def stays_until(look, options, out_at, in_at):
     """Return when the group counts as settled, or a cooldown is over."""
     soonest = FOREVER

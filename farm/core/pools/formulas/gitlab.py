@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from farm.core.compiled import compiled
 from farm.core.pools.formulas.sizing import (
     EARLY,
     FOREVER,
@@ -16,7 +15,6 @@ from farm.core.pools.formulas.sizing import (
 )
 
 
-@compiled
 def plan(look, options, since, tokens, filled_at):
     """Return the plan, since when there are too many, and the throttle's bucket."""
     running = look.running_jobs
@@ -40,7 +38,6 @@ def plan(look, options, since, tokens, filled_at):
     return desired, start, stop, since, tokens - start, look.at
 
 
-@compiled
 def idle_wanted(options, in_use):
     """Return how much to keep idle beside what is in use, both in jobs or both in machines."""
     if options.scale_factor == 0.0:
@@ -54,7 +51,6 @@ def idle_wanted(options, in_use):
     return max(options.idle_count, share)
 
 
-@compiled
 def filled(options, at, tokens, filled_at):
     """Return what is in the throttle's bucket, which is infinite if full."""
     burst = options.throttle_burst * 1.0
@@ -63,7 +59,6 @@ def filled(options, at, tokens, filled_at):
     return min(burst, tokens + (at - filled_at) * options.throttle_limit)
 
 
-@compiled
 def stays_until(look, options, since, tokens):
     """Return when the surplus has lasted; while the bucket fills, any plan may differ."""
     if options.throttle_limit and tokens < options.throttle_burst:

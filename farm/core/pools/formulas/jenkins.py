@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 
-from farm.core.compiled import compiled
 from farm.core.pools.formulas.sizing import builders_for, towards
 
 
-@compiled
 def moved(average, present, decay):
     """Return an average after the present value."""
     return average * decay + present * (1 - decay)
 
 
-@compiled
 def plan(look, options, began_at, waiting, available, planned):
     """Return the plan, when the first was made, and the averages."""
     if began_at < 0.0:
@@ -30,7 +27,6 @@ def plan(look, options, began_at, waiting, available, planned):
     return desired, start, stop, began_at, waiting, available, planned
 
 
-@compiled
 def slots_to_start(look, options, waiting, available, planned):
     """Return the excess workload in whole slots."""
     total, coming = look.joined * look.slots, look.booting * look.slots

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from farm.core.compiled import compiled
 from farm.core.pools.formulas.sizing import limited, whole
 
 
-@compiled
 def length_of(look, options):
     """Return the length of the queue that the trigger sees."""
     return look.waiting_jobs + look.running_jobs if options.counts_running else look.waiting_jobs
 
 
-@compiled
 def due(at, last_at, every):
     """Return whether something is due that is done at intervals."""
     return last_at < 0.0 or at >= last_at + every
 
 
-@compiled
 def polled(at, length, options, replicas, active_at):
     """Return the builders wanted after a poll, which switches between none and some."""
     if length >= options.active_from:
@@ -28,7 +24,6 @@ def polled(at, length, options, replicas, active_at):
     return max(replicas, options.least)
 
 
-@compiled
 def recommended(length, options, now):
     """Return the HPA's recommendation for a pool that is not at none."""
     if abs(length / (options.target * now) - 1) <= options.tolerance:
@@ -36,7 +31,6 @@ def recommended(length, options, now):
     return whole(length / options.target)
 
 
-@compiled
 def synced(options, wanted, now, highest, added):
     """Return the builders wanted after a sync of the HPA's.
 

@@ -4,32 +4,27 @@ from __future__ import annotations
 
 import math
 
-from farm.core.compiled import compiled
 from farm.core.pools.formulas.sizing import builders_for, towards, whole
 
 UNKNOWN = -1.0
 """Demand of a part of the period that no one has seen."""
 
 
-@compiled
 def parts_of(options):
     """Return how many parts the period has."""
     return whole(options.period / options.step)
 
 
-@compiled
 def part_at(at, options):
     """Return the part of the period of an instant."""
     return min(math.floor(at % options.period / options.step), parts_of(options) - 1)
 
 
-@compiled
 def learned(known, mean, options):
     """Return the demand of a part after a period in which it was ``mean``; if it is known."""
     return mean if known < 0.0 else known + options.rate * (mean - known)
 
 
-@compiled
 def plan(look, options, curve, begin):
     """Return the plan for the present and what is ahead; ``curve`` from ``begin`` on, by part."""
     forecast = 0.0

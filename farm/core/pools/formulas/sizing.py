@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-from farm.core.compiled import compiled
-
 NEVER = -1.0
 """Instant of what has not happened."""
 FOREVER = math.inf
@@ -15,25 +13,21 @@ MOST = 1e15
 """No number of builders, slots or jobs is larger."""
 
 
-@compiled
 def whole(number):
     """Return the number rounded up, and ``MOST`` at most."""
     return math.ceil(min(number * 1.0, MOST))
 
 
-@compiled
 def limited(value, options):
     """Return the value rounded up to whole builders, within the limits."""
     return math.ceil(min(max(options.least * 1.0, value), options.most * 1.0))
 
 
-@compiled
 def builders_for(slots_wanted, look):
     """Return how many builders offer at least that many slots."""
     return max(0, whole(slots_wanted / look.slots))
 
 
-@compiled
 def towards(look, options, wanted, stoppable):
     """Return the plan to have ``wanted`` builders, of which some may be stopped.
 

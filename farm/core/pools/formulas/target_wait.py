@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from farm.core.compiled import compiled
 from farm.core.pools.formulas.sizing import EARLY, FOREVER, NEVER, builders_for, towards
 
 
-@compiled
 def builders_needed(look, next_slot_time, objective):
     """Return the fewest builders with which a new job waits at most ``objective`` seconds."""
     running, work = look.running_jobs, look.waiting_work
@@ -18,7 +16,6 @@ def builders_needed(look, next_slot_time, objective):
     return builders_for(min(max(one_free * 1.0, work / objective), all_free * 1.0), look)
 
 
-@compiled
 def plan(look, options, next_slot_time, since, peak):
     """Return the plan, since when there are too many, and the most that was enough since."""
     needed = builders_needed(look, next_slot_time, options.objective)
@@ -38,7 +35,6 @@ def plan(look, options, next_slot_time, since, peak):
     return desired, start, stop, since, peak
 
 
-@compiled
 def stays_until(look, options, next_slot_time, since, peak):
     """Return when holding ends; while the next free slot comes nearer, any plan may differ."""
     if 0.0 < next_slot_time < FOREVER:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from farm.core.compiled import compiled, inlined
 from farm.core.pools.formulas import (
     arc,
     buildbarn,
@@ -26,17 +25,14 @@ from farm.sim.fast.kernel.layout import (
     TARGET_WAIT,
     TASKCLUSTER,
 )
-from farm.upstream.taskcluster import plan
-
-estimate = compiled(plan)
+from farm.upstream.taskcluster import plan as plan_as_taskcluster
 
 
-@compiled
 def decide(formula, look, options, memory, given, samples, numbers):
     """Plan for what is seen of a pool, as its algorithm does (``provisioner.algorithms``)."""
     given.stays_until = look.at  # the next plan may differ, unless something else is known
     if formula == TASKCLUSTER:
-        given.desired, given.start, given.stop, _ = estimate(
+        given.desired, given.start, given.stop, _ = plan_as_taskcluster(
             look,
             look.slots,
             options.least,
@@ -88,13 +84,11 @@ def decide(formula, look, options, memory, given, samples, numbers):
         )
 
 
-@inlined
 def sample_at(memory, place):
     """Return where a sample is: the oldest one's place is 0."""
     return memory.begin + (memory.first + place) % memory.room
 
 
-@inlined
 def remember(memory, samples, at, number, added):
     """Add a sample."""
     sample = samples[sample_at(memory, memory.count)]
@@ -104,14 +98,12 @@ def remember(memory, samples, at, number, added):
     memory.count += 1
 
 
-@inlined
 def forget_oldest(memory):
     """Remove the oldest sample."""
     memory.first = (memory.first + 1) % memory.room
     memory.count -= 1
 
 
-@inlined
 def scale(look, options, memory, given, samples):
     """Plan as KEDA and the HPA do."""
     at, length = look.at, keda.length_of(look, options)
@@ -143,7 +135,6 @@ def scale(look, options, memory, given, samples):
     given.desired, given.start, given.stop = towards(look, options, memory.replicas, look.joined)
 
 
-@inlined
 def remember_jobs(look, options, memory, samples, numbers):
     """Keep the jobs in the system at recent plans, and their numbers in order."""
     begin = memory.numbers
@@ -163,7 +154,6 @@ def remember_jobs(look, options, memory, samples, numbers):
     remember(memory, samples, look.at, jobs, 0)
 
 
-@inlined
 def learn(look, options, memory, numbers):
     """Learn the demand of a part of the period once it is over."""
     part = predictive.part_at(look.at, options)

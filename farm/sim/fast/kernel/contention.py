@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from farm.core.compiled import compiled, inlined
 from farm.core.simultaneity import latest_same
 from farm.emulation.agenda import FINISH
 from farm.sim.fast.kernel.heaps import put
 from farm.sim.fast.kernel.layout import FREE, LIVES
 
-latest = inlined(latest_same)
 
-
-@inlined
 def code(rank, builder, slot):
     """Return the order of entries of one instant: by rank, then builder, then slot.
 
@@ -22,26 +18,22 @@ def code(rank, builder, slot):
     return (rank << 48) + ((builder + 1) << 16) + slot + 1
 
 
-@inlined
 def own_thing(farm, builder):
     """Return the heap entry of a builder's own life; the next one is its lifetime."""
     each = farm.counts[0].slots_each
     return LIVES + builder * (each + 2) + each
 
 
-@inlined
 def slot_thing(farm, builder, slot):
     """Return the heap entry of a builder's slot."""
     return LIVES + builder * (farm.counts[0].slots_each + 2) + slot
 
 
-@inlined
 def first_slot(farm, builder):
     """Return the index of a builder's first slot."""
     return builder * farm.counts[0].slots_each
 
 
-@inlined
 def rate_here(farm, builder):
     """Return the present rate of every job on a builder."""
     state = farm.builders[builder]
@@ -49,14 +41,12 @@ def rate_here(farm, builder):
     return pool.speed / farm.slowdown[pool.law, state.heavy, state.memory_heavy]
 
 
-@inlined
 def read_clock(farm, builder, at):
     """Return the work that each job on the builder has done since its clock began."""
     state = farm.builders[builder]
     return state.clock_work + (at - state.clock_at) * state.clock_rate
 
 
-@compiled
 def weigh(farm, builder, number, sign, at):
     """Add a job's weight to the load, or subtract it, and update the clock."""
     job, state = farm.jobs[number], farm.builders[builder]
@@ -70,7 +60,6 @@ def weigh(farm, builder, number, sign, at):
         state.clock_rate = rate
 
 
-@compiled
 def share(farm, builder, slot, number):
     """Begin a job whose end depends on its neighbours."""
     state = farm.builders[builder]
@@ -85,13 +74,11 @@ def share(farm, builder, slot, number):
     expect_next(farm, builder)
 
 
-@inlined
 def reaches(state, work):
     """Return when the builder's clock reaches this work if nothing changes before."""
     return state.clock_at + (work - state.clock_work) / state.clock_rate
 
 
-@compiled
 def next_end(farm, builder):
     """Return the slot of the job that ends next, and when; -1: nothing runs."""
     state, first, found, soonest = farm.builders[builder], first_slot(farm, builder), -1, np.inf
@@ -104,14 +91,13 @@ def next_end(farm, builder):
     at = reaches(state, soonest)
     for place in range(found):
         slot = farm.slots[first + place]
-        if slot.job >= 0 and reaches(state, slot.ends_at_work) <= latest(at):
+        if slot.job >= 0 and reaches(state, slot.ends_at_work) <= latest_same(at):
             found = place
             break
     at = max(state.seen_at, at)
-    return found, (state.seen_at if at <= latest(state.seen_at) else at)
+    return found, (state.seen_at if at <= latest_same(state.seen_at) else at)
 
 
-@compiled
 def expect_next(farm, builder):
     """Schedule the next end, replacing the previous entry."""
     slot, at = next_end(farm, builder)
@@ -119,7 +105,6 @@ def expect_next(farm, builder):
         put(farm.agenda, 0, own_thing(farm, builder), at, code(FINISH, builder, slot))
 
 
-@compiled
 def next_due(farm, builder):
     """Remove the job that is due now from the builder's load; return its slot."""
     place, _ = next_end(farm, builder)

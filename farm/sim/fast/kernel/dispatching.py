@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from farm.core.compiled import compiled, inlined
 from farm.emulation.agenda import FINISH
 from farm.sim.fast.kernel.contention import code, first_slot, share, slot_thing
 from farm.sim.fast.kernel.heaps import before, pop, push, put, take_out
@@ -12,13 +11,11 @@ from farm.sim.fast.kernel.layout import FREE, JENKINS, START, STARTED
 from farm.sim.fast.kernel.noting import ask_alarm, note, soon
 
 
-@inlined
 def head(farm, lane):
     """Return the place, in the order of all keys, of the first job that waits in a lane."""
     return farm.queue[farm.lanes[lane].begin]
 
 
-@inlined
 def wait(farm, number):
     """Add a job to its lane, at its place."""
     job = farm.jobs[number]
@@ -28,7 +25,6 @@ def wait(farm, number):
     farm.counts[0].waiting += 1
 
 
-@compiled
 def fill(farm):
     """Dispatch, best job first, until no job waits that has a builder with room."""
     while farm.counts[0].waiting:
@@ -44,7 +40,6 @@ def fill(farm):
         dispatch(farm, chosen, to, free_slot(farm, to))
 
 
-@inlined
 def best_builder(farm, lane):
     """Return the builder with room that the balancer prefers; the lowest index on a tie."""
     best = -1
@@ -57,7 +52,6 @@ def best_builder(farm, lane):
     return farm.free.entries[best].thing if best >= 0 else -1
 
 
-@inlined
 def free_slot(farm, builder):
     """Return the lowest free slot of a builder that has room."""
     first = first_slot(farm, builder)
@@ -67,7 +61,6 @@ def free_slot(farm, builder):
     return -1
 
 
-@inlined
 def open_slot(farm, builder, slot):
     """Offer a free slot: it gets the best waiting job, or is kept for the next arrival."""
     best = -1
@@ -86,7 +79,6 @@ def open_slot(farm, builder, slot):
         offer(farm, builder)
 
 
-@inlined
 def offer(farm, builder):
     """Rank a builder with room among the free ones of its group."""
     state = farm.builders[builder]
@@ -96,7 +88,6 @@ def offer(farm, builder):
     put(farm.free, pool.group, builder, rank, builder)
 
 
-@compiled
 def dispatch(farm, lane, builder, slot):
     """Bind the first job of a lane to a slot; it starts there at this instant."""
     at = farm.instants[0].now
@@ -136,7 +127,6 @@ def dispatch(farm, lane, builder, slot):
         put(farm.agenda, 0, slot_thing(farm, builder, slot), ends_at, code(FINISH, builder, slot))
 
 
-@compiled
 def take_no_more(farm, builder):
     """Drain a builder, which may be empty."""
     state = farm.builders[builder]
@@ -158,7 +148,6 @@ def take_no_more(farm, builder):
 # --- idle time-outs (``farm.core.pools.idleness``) -----------------------------------------------
 
 
-@inlined
 def watch_idleness(farm, builder):
     """Set the timer of an idle builder without a timer."""
     state = farm.builders[builder]
@@ -170,7 +159,6 @@ def watch_idleness(farm, builder):
     ask_alarm(farm, expires_at)
 
 
-@compiled
 def first_timer(farm):
     """Return when the first time-out expires, as of now; infinity: never."""
     timers = farm.timers

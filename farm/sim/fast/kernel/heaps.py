@@ -6,8 +6,6 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from farm.core.compiled import compiled, inlined
-
 Array = Any
 """A NumPy array; what the object takes is annotated with type and, if several, dimensions."""
 
@@ -37,13 +35,11 @@ def keyed(things: int, heaps: int) -> Keyed:
     return made
 
 
-@inlined
 def before(first, second, other):
     """Return whether a key precedes an entry."""
     return first < other.first or (first == other.first and second < other.second)
 
 
-@inlined
 def set_down(heap, begin, place, first, second, thing):
     """Write an entry at a place."""
     entry = heap.entries[begin + place]
@@ -53,7 +49,6 @@ def set_down(heap, begin, place, first, second, thing):
     heap.places[thing] = place
 
 
-@compiled
 def up(heap, begin, place, first, second, thing):
     """Move an entry up from a free place to its own."""
     while place > 0:
@@ -66,7 +61,6 @@ def up(heap, begin, place, first, second, thing):
     set_down(heap, begin, place, first, second, thing)
 
 
-@compiled
 def close(heap, begin, size, place):
     """Fill a free place from below; return which place becomes free."""
     while True:
@@ -83,7 +77,6 @@ def close(heap, begin, size, place):
         place = child
 
 
-@compiled
 def put(heap, which, thing, first, second):
     """Put an entry into a heap with this key, or move it there."""
     take_out(heap, which, thing)
@@ -92,7 +85,6 @@ def put(heap, which, thing, first, second):
     up(heap, heap.heaps[which].begin, place, first, second, thing)
 
 
-@compiled
 def take_out(heap, which, thing):
     """Remove an entry from a heap, if it is there."""
     place = heap.places[thing]
@@ -110,7 +102,6 @@ def take_out(heap, which, thing):
     up(heap, begin, place, last.first, last.second, last.thing)
 
 
-@compiled
 def gather(heap, at, latest, below):
     """Move the entries of the first heap from after ``at`` up to ``latest`` to ``at``.
 
@@ -134,7 +125,6 @@ def gather(heap, at, latest, below):
         place += 1
 
 
-@compiled
 def push(numbers, begin, size, number):
     """Add a number to the heap of ``size`` numbers from ``begin`` on."""
     place = size
@@ -148,7 +138,6 @@ def push(numbers, begin, size, number):
     numbers[begin + place] = number
 
 
-@compiled
 def pop(numbers, begin, size):
     """Remove the smallest number of the heap of ``size`` numbers from ``begin`` on."""
     last = numbers[begin + size - 1]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from farm.core.compiled import compiled, inlined
 from farm.emulation.agenda import LIFE
 from farm.sim.fast.kernel.contention import (
     code,
@@ -41,7 +40,6 @@ from farm.sim.fast.kernel.layout import (
 from farm.sim.fast.kernel.noting import ask_alarm, happened, note, soon
 
 
-@compiled
 def request(farm, number):
     """Request a pool's next builder: it boots."""
     at, pool = farm.instants[0].now, farm.pools[number]
@@ -62,7 +60,6 @@ def request(farm, number):
     put(farm.agenda, 0, own_thing(farm, builder), at + pool.boot_time, code(LIFE, builder, 0))
 
 
-@compiled
 def joined(farm, builder):
     """Handle that a builder joined: each of its slots is offered."""
     happened(farm, JOINED, builder)
@@ -89,14 +86,12 @@ def joined(farm, builder):
     watch_idleness(farm, builder)
 
 
-@compiled
 def drain(farm, builder):
     """Drain a builder: it finishes its jobs, accepts no more, and then retires."""
     take_no_more(farm, builder)
     retire_if_empty(farm, builder)
 
 
-@compiled
 def retire_if_empty(farm, builder):
     """Shut a draining builder down once it is empty."""
     state = farm.builders[builder]
@@ -113,7 +108,6 @@ def retire_if_empty(farm, builder):
         put(farm.agenda, 0, own_thing(farm, builder), gone_at, code(LIFE, builder, 0))
 
 
-@inlined
 def job_over(farm, builder):
     """Count that a builder runs one job fewer."""
     state = farm.builders[builder]
@@ -124,7 +118,6 @@ def job_over(farm, builder):
         pool_counts.draining_jobs -= 1
 
 
-@inlined
 def count_cleaning(farm, builder, change):
     """Count that a builder cleans one slot more, or one fewer."""
     state = farm.builders[builder]
@@ -133,7 +126,6 @@ def count_cleaning(farm, builder, change):
         farm.pool_counts[state.pool].cleaning_slots += change
 
 
-@inlined
 def slot_ready(farm, builder, slot):
     """Handle that a busy slot is free again."""
     state = farm.builders[builder]
@@ -150,7 +142,6 @@ def slot_ready(farm, builder, slot):
         retire_if_empty(farm, builder)
 
 
-@compiled
 def lose(farm, builder, reason):
     """Lose a builder with its jobs; the scheduler learns of it next."""
     state, own = farm.builders[builder], own_thing(farm, builder)
@@ -163,7 +154,6 @@ def lose(farm, builder, reason):
     soon(farm, LOST, builder)
 
 
-@compiled
 def gone(farm, builder, kind):
     """Remove a builder; its jobs return to their places in the queue, or fail."""
     happened(farm, kind, builder)
@@ -195,7 +185,6 @@ def gone(farm, builder, kind):
         request(farm, state.pool)
 
 
-@compiled
 def give_back(farm, number, builder):
     """Requeue the job of a lost builder, or end it (``farm.core.jobs.requeueing``)."""
     at, job, counts = farm.instants[0].now, farm.jobs[number], farm.counts[0]
@@ -222,7 +211,6 @@ def give_back(farm, number, builder):
 # --- alarms ----------------------------------------------------------------------------------
 
 
-@compiled
 def time_outs(farm):
     """Retire builders that were idle for too long; request an alarm for the next ones."""
     at = farm.instants[0].now
@@ -234,7 +222,6 @@ def time_outs(farm):
         ask_alarm(farm, farm.timers.entries[0].first)
 
 
-@compiled
 def lose_as_planned(farm):
     """Lose the builders whose instant has come (``farm.core.pools.planned_losses``)."""
     at, counts = farm.instants[0].now, farm.counts[0]
@@ -258,7 +245,6 @@ def lose_as_planned(farm):
         ask_alarm(farm, farm.losses[counts.losses].at)
 
 
-@compiled
 def stop(farm, number, count):
     """Drain this many of a pool's builders (``farm.core.pools.retirement``)."""
     for _ in range(count):
@@ -275,7 +261,6 @@ def stop(farm, number, count):
         drain(farm, best)
 
 
-@inlined
 def first_alive(farm):
     """Return the first builder that has not ended, or one before it."""
     counts = farm.counts[0]
@@ -284,7 +269,6 @@ def first_alive(farm):
     return counts.first_alive
 
 
-@compiled
 def goes_before(state, other):
     """Return whether a builder is stopped before an older one."""
     if state.busy != other.busy:

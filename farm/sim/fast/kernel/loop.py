@@ -12,9 +12,9 @@ from typing import Annotated
 
 import numpy as np
 
-from farm.core.compiled import compiled, inlined
+from farm.core.simultaneity import latest_same
 from farm.emulation.agenda import ARRIVAL, LIFE
-from farm.sim.fast.kernel.contention import code, first_slot, latest, next_due, slot_thing
+from farm.sim.fast.kernel.contention import code, first_slot, next_due, slot_thing
 from farm.sim.fast.kernel.dispatching import fill, wait
 from farm.sim.fast.kernel.heaps import Array, gather, put, take_out
 from farm.sim.fast.kernel.layout import (
@@ -67,7 +67,6 @@ from farm.sim.fast.kernel.plans import (
 )
 
 
-@compiled
 def play(farm: Farm):
     """Run to the end or a halt; return why it stopped."""
     counts, instants, agenda = farm.counts[0], farm.instants[0], farm.agenda
@@ -130,14 +129,12 @@ def play(farm: Farm):
             return HOPELESS
 
 
-@inlined
 def gathered(farm, at):
     """Move the ends of jobs that are simultaneous to this instant; return whether any was moved."""
     farm.instants[0].gathered_at = at
-    return gather(farm.agenda, at, latest(at), LIFE << 48)
+    return gather(farm.agenda, at, latest_same(at), LIFE << 48)
 
 
-@compiled
 def opened(farm):
     """Open the farm: pools get their initial builders, and provisioners their first ticks."""
     farm.counts[0].events = 1
@@ -152,7 +149,6 @@ def opened(farm):
         soon(farm, ARRIVALS_ENDED, 0)
 
 
-@inlined
 def follow(farm):
     """Handle everything that follows at this instant; False: the remaining jobs can never run."""
     counts = farm.counts[0]
@@ -174,7 +170,6 @@ def follow(farm):
     return True
 
 
-@inlined
 def happens(farm, thing):
     """Handle the agenda's next entry: an alarm, or an event of a builder."""
     if thing == ALARM_THING:
@@ -203,7 +198,6 @@ def happens(farm, thing):
         finished(farm, builder, slot)
 
 
-@inlined
 def submitted(farm, batch):
     """Jobs arrive: all of them wait, then the best one that has a builder goes, repeatedly."""
     happened(farm, SUBMITTED, batch)
@@ -217,14 +211,12 @@ def submitted(farm, batch):
     fill(farm)
 
 
-@inlined
 def reported(farm, kind, number):
     """Handle a builder's report of its attempt."""
     job = farm.jobs[number]
     happened(farm, kind, number, job.builder, 0, job.attempts)
 
 
-@inlined
 def finished(farm, builder, slot):
     """Handle the end of a job; its slot is cleaned, or gets the next one."""
     at, counts, state = farm.instants[0].now, farm.counts[0], farm.builders[builder]
@@ -247,7 +239,6 @@ def finished(farm, builder, slot):
         slot_ready(farm, builder, slot)
 
 
-@compiled
 def play_each(
     farm: Farm,
     fresh: Farm,
@@ -276,7 +267,6 @@ def play_each(
     return PLAYED
 
 
-@inlined
 def copy(to, source):
     """Copy the content of one array into another (a slice would be copied twice)."""
     for place in range(len(to)):

@@ -1,19 +1,24 @@
-"""The compiled kernel: a shared object that ``build`` has made of these sources, called by ctypes.
+"""The compiled kernel: a shared object made of these sources, called by ctypes.
 
-Its functions take the words that Numba takes for arrays, one after the other. An object of other
-sources, or of another kind of machine, has another name and is not seen.
+Its functions take the addresses and lengths of arrays as words, one after the other. An object of
+other sources, or of another kind of machine, has another name and is not seen. In a clone it is
+compiled at first use (``farm.sim.fast.compiler``).
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import shutil
+import subprocess
 import sys
+import time
+from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from itertools import accumulate, chain
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,35 +27,121 @@ Array = NDArray[Any]
 Arrays: TypeAlias = "Array | tuple[Arrays, ...]"
 
 HERE = Path(__file__).parent
-_FARM = HERE.parents[2]
-_FORMULAS = _FARM / "core/pools/formulas"
-#: what the object is made of, beside this package
+FARM = HERE.parents[2]
+CLONE = FARM.parent
+FORMULAS = FARM / "core/pools/formulas"
+#: what the object is made of and by, beside this package
 SOURCES = (
-    "core/compiled.py",
-    *sorted(f"core/pools/formulas/{one.name}" for one in _FORMULAS.glob("[a-z]*.py")),
+    *sorted(f"core/pools/formulas/{path.name}" for path in FORMULAS.glob("[a-z]*.py")),
     "core/pools/spec.py",
     "core/pools/unrunnable_jobs.py",
     "core/simultaneity.py",
     "emulation/agenda.py",
+    "sim/fast/compiler/python_in_c.h",
+    *sorted(f"sim/fast/compiler/{path.name}" for path in (HERE.parent / "compiler").glob("*.py")),
     "sim/provisioning.py",
     "sim/rollouts/fair_loops.py",
     "sim/rollouts/loops.py",
     "upstream/taskcluster.py",
 )
+C_COMPILERS = ("cc", "gcc", "clang")
+MAX_BUILD_TIME = 600.0
+"""Seconds after which the build at first use is ended; it needs three."""
+
+
+def digest() -> str:
+    """Return what tells the present sources from others."""
+    kernel = sorted(set(HERE.glob("*.py")) - {Path(__file__)})
+    sources = [*kernel, *(FARM / name for name in SOURCES)]
+    return sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
+
+
+def system() -> str:
+    """Return the kind of machine that an object is for: system and C library, and processor."""
+    libc = ""
+    if sys.platform == "linux" and "CS_GNU_LIBC_VERSION" not in os.confstr_names:
+        libc = "-musl"
+    return f"{sys.platform}{libc}-{os.uname().machine}"
 
 
 def path() -> Path:
     """Return where the object of these sources is, or would be."""
-    kernel = sorted(set(HERE.glob("*.py")) - {Path(__file__)})
-    sources = [*kernel, *(_FARM / name for name in SOURCES)]
-    digest = sha256(b"".join(one.read_bytes() for one in sources)).hexdigest()[:16]
-    return HERE / f"kernel-{digest}-{sys.platform}-{os.uname().machine}.so"
+    return HERE / f"kernel-{digest()}-{system()}.so"
+
+
+def c_compiler() -> str | None:
+    """Return the path of a C compiler; None: there is none."""
+    paths = map(shutil.which, C_COMPILERS)
+    return next((path for path in paths if path is not None), None)
+
+
+class Loading(NamedTuple):
+    """How the object was loaded."""
+
+    library: ctypes.CDLL | None = None
+    #: seconds that were spent on compiling it; 0: it was there
+    build_time: float = 0.0
+    #: why there is none
+    reason: str = ""
 
 
 @cache
+def loading() -> Loading:
+    """Load the object, which a clone compiles first if its sources have changed."""
+    target = path()
+    if target.exists():
+        return _loaded(target)
+    if not (CLONE / "pyproject.toml").exists():
+        return Loading(reason=f"this installation has none for {system()}")
+    if not os.access(HERE, os.W_OK):
+        return Loading(reason=f"{HERE} cannot be written")
+    if c_compiler() is None:
+        return Loading(reason=f"no C compiler was found ({', '.join(C_COMPILERS)})")
+    log = CLONE / "build" / f"{target.stem}.log"
+    if log.exists():
+        return Loading(reason=f"compiling it failed: {log}")
+    began = time.monotonic()
+    error = _build()
+    build_time = time.monotonic() - began
+    if not error:
+        return _loaded(target)._replace(build_time=build_time)
+    with suppress(OSError):  # not again for these sources, but by `make kernel`
+        log.parent.mkdir(exist_ok=True)
+        log.write_text(error, "utf-8")
+    return Loading(reason=error)
+
+
 def is_there() -> bool:
     """Return whether there is an object that can be loaded."""
-    return _library() is not None
+    return loading().library is not None
+
+
+def _loaded(target: Path) -> Loading:
+    try:
+        return Loading(ctypes.CDLL(str(target)))
+    except OSError as error:
+        return Loading(reason=f"it cannot be loaded: {error}")
+
+
+def _build() -> str:
+    """Compile the object; return what stands in the way, if something does."""
+    # a process of its own: it imports much, and reads the sources as they are
+    command = [sys.executable, "-m", "farm.sim.fast.compiler"]
+    try:
+        built = subprocess.run(
+            command,
+            cwd=CLONE,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            check=False,
+            timeout=MAX_BUILD_TIME,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    if built.returncode:
+        return built.stderr.decode("utf-8", "replace").strip()
+    return ""
 
 
 class Call:
@@ -87,7 +178,7 @@ class Call:
 
 
 def _words(array: Array) -> list[int]:
-    # not by __array_interface__, which describes every field
+    """Return what describes an array: the object reads the address and the lengths."""
     return [0, 0, array.size, array.itemsize, array.ctypes.data, *array.shape, *array.strides]
 
 
@@ -97,17 +188,9 @@ def _type(array: Array) -> str:
 
 
 @cache
-def _library() -> ctypes.CDLL | None:
-    try:
-        return ctypes.CDLL(str(path()))
-    except OSError:  # not built, or not for this system
-        return None
-
-
-@cache
 def _function(name: str) -> tuple[Any, str]:
     """Return a function of the object, and the types of the arrays that it takes."""
-    library: Any = _library()
+    library: Any = loading().library
     call = library[name]
     call.argtypes, call.restype = (ctypes.c_void_p,), ctypes.c_int64
     takes = ctypes.c_char.in_dll(library, f"{name}_takes")
@@ -116,5 +199,5 @@ def _function(name: str) -> tuple[Any, str]:
 
 def _flat(part: Arrays) -> list[Array]:
     if isinstance(part, tuple):
-        return [array for one in part for array in _flat(one)]
+        return [array for item in part for array in _flat(item)]
     return [part]

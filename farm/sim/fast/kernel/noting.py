@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from farm.core.compiled import compiled, inlined
 from farm.core.pools.unrunnable_jobs import PATIENCE
 from farm.emulation.agenda import ALARM as ALARM_RANK
 from farm.sim.fast.kernel.heaps import put
 from farm.sim.fast.kernel.layout import ALARM, ALARM_THING
 
 
-@inlined
 def happened(farm, kind, what, builder=-1, slot=0, attempt=0):
     """Count an event, and note it."""
     farm.counts[0].events += 1
@@ -19,7 +17,6 @@ def happened(farm, kind, what, builder=-1, slot=0, attempt=0):
     note(farm, kind, what, builder, slot, attempt, farm.instants[0].now)
 
 
-@inlined
 def note(farm, kind, what, builder, slot, attempt, at):
     """Note an event or a command, if notes are taken."""
     place = farm.counts[0].noted
@@ -34,7 +31,6 @@ def note(farm, kind, what, builder, slot, attempt, at):
         farm.counts[0].noted = place + 1
 
 
-@inlined
 def soon(farm, kind, what):
     """Schedule an event at this very instant, after those already scheduled."""
     place = farm.counts[0].soon_last
@@ -43,7 +39,6 @@ def soon(farm, kind, what):
     farm.counts[0].soon_last = place + 1
 
 
-@compiled
 def ask_alarm(farm, rings_at):
     """Set an alarm, unless an earlier one will lead to another request (``core.alarms``)."""
     counts = farm.counts[0]
@@ -54,7 +49,6 @@ def ask_alarm(farm, rings_at):
         note(farm, ALARM, 0, -1, 0, 0, rings_at)
 
 
-@compiled
 def alarm_rang(farm):
     """Remove the alarms up to this instant; the next one is expected."""
     counts = farm.counts[0]
@@ -64,7 +58,6 @@ def alarm_rang(farm):
         put(farm.agenda, 0, ALARM_THING, farm.alarms[counts.alarms - 1], ALARM_RANK << 48)
 
 
-@inlined
 def hope(farm):
     """Check, after the last arrival, whether jobs wait without a builder; False: they never run."""
     counts, instants = farm.counts[0], farm.instants[0]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from farm.core.compiled import compiled, inlined
 from farm.core.pools.spec import MAX_STARTS
 from farm.sim.fast.kernel.algorithms import decide
 from farm.sim.fast.kernel.layout import PLANNED
@@ -16,10 +15,7 @@ from farm.sim.fast.kernel.lives import request, stop
 from farm.sim.fast.kernel.noting import happened
 from farm.sim.provisioning import first_tick
 
-first_tick_after = compiled(first_tick)
 
-
-@inlined
 def look(farm, number):
     """Fill in a provisioner's view of its pool."""
     pool, seen = farm.pools[number], farm.looks[number]
@@ -50,7 +46,6 @@ def look(farm, number):
         look_at_jobs(farm, number)
 
 
-@inlined
 def look_at_jobs(farm, number):
     """Add estimates of work and time, by a pass over the jobs from the oldest open one on.
 
@@ -80,7 +75,6 @@ def look_at_jobs(farm, number):
     seen.oldest_wait_time = seen.at - oldest_at
 
 
-@inlined
 def answer(farm, number):
     """Let the pool's formula plan."""
     given = farm.answers[number]
@@ -96,7 +90,6 @@ def answer(farm, number):
     given.answered = True
 
 
-@inlined
 def answer_stands(farm, number):
     """Return whether nothing that counts has changed since an answer that changed nothing.
 
@@ -119,7 +112,6 @@ def answer_stands(farm, number):
     return same
 
 
-@inlined
 def ticked(farm, number):
     """Store a provisioner's answer; return whether it differs from the last one."""
     at, provisioner, given = farm.instants[0].now, farm.provisioners[number], farm.answers[number]
@@ -138,13 +130,12 @@ def ticked(farm, number):
     provisioner.resting = True
     farm.counts[0].resting += 1
     if given.stays_until < np.inf:
-        expect(farm, number, first_tick_after(at, provisioner.interval, given.stays_until))
+        expect(farm, number, first_tick(at, provisioner.interval, given.stays_until))
     else:
         expect(farm, number, np.inf)
     return False
 
 
-@compiled
 def planned(farm, number):
     """Carry out a plan: the pool gets builders, or loses some."""
     given, seen, counts = farm.answers[number], farm.looks[number], farm.counts[0]
@@ -164,14 +155,12 @@ def planned(farm, number):
     stop(farm, number, given.stop)
 
 
-@inlined
 def expect(farm, number, tick):
     """Schedule a provisioner's next tick; infinity: none."""
     farm.provisioners[number].next_at = tick
     choose_tick(farm)
 
 
-@inlined
 def choose_tick(farm):
     """Find whose tick is next."""
     first, at, code = -1, np.inf, 0
@@ -183,14 +172,12 @@ def choose_tick(farm):
     farm.counts[0].next_tick = first
 
 
-@inlined
 def tick_precedes(farm, number, at, place):
     """Return whether a provisioner's tick comes before what is at that place of the agenda."""
     provisioner = farm.provisioners[number]
     return provisioner.next_at < at or (provisioner.next_at == at and provisioner.code < place)
 
 
-@inlined
 def wake(farm, at, code):
     """Handle an event at that place of the agenda: the first tick after it is no longer skipped."""
     if not farm.counts[0].resting:
@@ -198,7 +185,7 @@ def wake(farm, at, code):
     for number in range(len(farm.pools)):
         provisioner = farm.provisioners[number]
         if provisioner.resting:
-            tick = first_tick_after(provisioner.ticked_at, provisioner.interval, at)
+            tick = first_tick(provisioner.ticked_at, provisioner.interval, at)
             if tick == at and code > provisioner.code:
                 tick += provisioner.interval  # at this instant the tick would have come before
             provisioner.next_at = tick
@@ -207,7 +194,6 @@ def wake(farm, at, code):
     choose_tick(farm)
 
 
-@inlined
 def has_room(farm, starts):
     """Return whether there is room for this many more builders, and for an event's consequences."""
     made, most = farm.counts[0].made + starts + 1, len(farm.builders)
