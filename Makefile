@@ -14,6 +14,8 @@ HERE := not timed and not docker and not browser
 # live tests mostly wait, for their own processes and on their own ports; each process would compile
 # all tests anew where bytecode is not kept
 PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 4 --dist worksteal
+# of the examples of a property test the fast tests try a fifth
+EVERY_EXAMPLE := --hypothesis-profile=all
 
 .DEFAULT_GOAL := help
 .PHONY: help run kernel test check-record record test-slow test-timed test-docker test-browser search test-all lint format types contracts audit coverage docs-test dist site figures pages benchmarks clean image
@@ -32,7 +34,7 @@ test: $(VENV)/.installed-dev ## the fast tests, some on a live farm (PYTEST_ARGS
 	@$(PYTEST) -q -m "not slow and $(HERE)" $(PYTEST_ARGS)
 
 test-slow: $(VENV)/.installed-dev kernel ## the tests that take minutes
-	@$(PYTEST) -q -m "slow and $(HERE)" $(PYTEST_ARGS)
+	@$(PYTEST) -q $(EVERY_EXAMPLE) -m "slow and $(HERE)" $(PYTEST_ARGS)
 
 test-timed: $(VENV)/.installed-dev ## the tests that compare times of a live farm, with nothing beside them
 	@$(BIN)/pytest -q -m timed tests/live tests/parity $(PYTEST_ARGS)
@@ -50,10 +52,10 @@ test-browser: $(VENV)/.installed-dev ## the pages that commands write, in Chromi
 	@$(BIN)/pytest -q -m browser tests/browser tests/docs/test_site.py $(PYTEST_ARGS)
 
 search: $(VENV)/.installed-dev ## the property tests, on new examples
-	@FARM_SEARCH=1 $(PYTEST) -q -m "hypothesis and $(HERE)" $(PYTEST_ARGS)
+	@$(PYTEST) -q --hypothesis-profile=search -m "hypothesis and $(HERE)" $(PYTEST_ARGS)
 
 test-all: $(VENV)/.installed-dev kernel ## fast, slow and browser's tests together
-	@$(PYTEST) -q -m "not timed and not docker" $(PYTEST_ARGS)
+	@$(PYTEST) -q $(EVERY_EXAMPLE) -m "not timed and not docker" $(PYTEST_ARGS)
 
 lint: $(VENV)/.installed-dev ## style and formatting
 	@$(BIN)/ruff check

@@ -14,17 +14,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from hypothesis import settings
 
 from farm.core.pools import unrunnable_jobs
 from farm.live.redis.server import EmbeddedServer, choose_server
 from farm.sim.fast.kernel import native, noting
 from tests.fixtures import plain_kernel
+from tests.fixtures.examples import register_profiles
 
-# How long an example takes is the machine's business. A run of the tests is the same run every
-# time; `make search` looks for examples that were never tried.
-settings.register_profile("farm", deadline=None, derandomize=not os.environ.get("FARM_SEARCH"))
-settings.load_profile("farm")
+register_profiles()
 
 
 def pytest_configure(config: pytest.Config) -> None:

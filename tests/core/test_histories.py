@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from farm.core import policies
@@ -20,6 +20,7 @@ from farm.core.queues.fair_share.keys import PathExtractor
 from farm.core.state.restore import restored
 from farm.core.state.snapshot import snapshot_of, trees_of
 from farm.forecasts.runtime.registry import make_estimator
+from tests.fixtures.examples import examples
 from tests.fixtures.player import (
     PHASES,
     POOLS,
@@ -50,7 +51,7 @@ def played(ledger, history, rules, pools=POOLS, **more):
     return player
 
 
-@settings(max_examples=120, deadline=None, phases=PHASES)
+@examples(120, phases=PHASES)
 @given(history=histories, rules=rules_of_a_farm, tree=trees, learning=LEARNING)
 def test_no_history_breaks_a_promise(ledger, history, rules, tree, learning):
     """No job lost, each ends once, no slot over-filled, no job waits beside a free builder."""
@@ -64,7 +65,7 @@ class OnePlatform(Player):
         return msgspec.structs.replace(super()._job(dice), platform=Platform())
 
 
-@settings(max_examples=120, deadline=None, phases=PHASES)
+@examples(120, phases=PHASES)
 @given(history=histories, rules=rules_of_a_farm, tree=trees.filter(lambda tree: tree is not None))
 def test_a_tree_predicts_its_order_and_forgets_what_is_over(ledger, history, rules, tree):
     """Slots of a new builder take the jobs in the order shown; when all is over nothing is left."""
@@ -97,7 +98,7 @@ def lane_by_lane(snapshot):
     return msgspec.structs.replace(snapshot, waiting=tuple(lanes), trees=tuple(trees))
 
 
-@settings(max_examples=120, deadline=None, phases=PHASES)
+@examples(120, phases=PHASES)
 @given(
     before=histories,
     after=histories,
@@ -125,7 +126,7 @@ def test_a_restored_scheduler_continues_as_the_first_would(ledger, before, after
         assert without_alarms(fork.handle(event)) == without_alarms(commands)
 
 
-@settings(max_examples=120, deadline=None, phases=PHASES)
+@examples(120, phases=PHASES)
 @given(before=histories, after=histories, rules=rules_of_a_farm, tree=trees)
 def test_a_farm_restored_with_an_older_memory_is_sound(ledger, before, after, rules, tree):
     """What a tree remembers is saved periodically: every count holds, and every job ends."""
@@ -160,7 +161,7 @@ def test_ageing_by_matrix_survives_a_snapshot(ledger):
     assert farm.waiting == ["a1", "a2", "a3", "b1"]
 
 
-@settings(max_examples=60, deadline=None, phases=PHASES)
+@examples(60, phases=PHASES)
 @given(history=histories, rules=rules_of_a_farm, old=trees, new=trees, name=keys)
 def test_a_fork_under_other_rules_is_a_sound_farm(ledger, history, rules, old, new, name):
     """What-if: another policy, another tree or none; every count holds and every job ends."""
@@ -173,7 +174,7 @@ def test_a_fork_under_other_rules_is_a_sound_farm(ledger, history, rules, old, n
     player.run_out()
 
 
-@settings(max_examples=60, deadline=None, phases=PHASES)
+@examples(60, phases=PHASES)
 @given(history=histories, rules=rules_of_a_farm, tree=trees, learning=LEARNING)
 def test_a_history_replays(ledger, history, rules, tree, learning):
     """The same events give the same commands, and are ignored alike."""

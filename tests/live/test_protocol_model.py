@@ -33,7 +33,7 @@ from farm.core.model import Job, Platform
 from farm.live.redis.keys import Keys
 from farm.live.redis.leader_fencing import WatchedKeys
 from farm.live.redis.server import EmbeddedServer
-from tests.fixtures.examples import IN_SEARCH, of_part
+from tests.fixtures.examples import in_search, number_of_examples, of_part
 from tests.worlds.stepwise import POOLS, Host, Leader, Stepwise
 
 pytestmark = pytest.mark.live
@@ -252,13 +252,13 @@ def check(server: EmbeddedServer, examples: int, steps: int, part: int = 0) -> N
     run_state_machine_as_test(
         of_part(part)(machine),
         settings=settings(
-            max_examples=examples,
+            max_examples=number_of_examples(examples),
             stateful_step_count=steps,
             deadline=None,
             suppress_health_check=list(HealthCheck),
             # shrinking takes minutes: a failure is reported as found, by its seed
             phases=(Phase.generate,),
-            derandomize=not IN_SEARCH,
+            derandomize=not in_search(),
         ),
     )
 

@@ -17,11 +17,12 @@ from random import Random
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from farm.records.attempt import Result
 from farm.records.importing import load_records
+from tests.fixtures.examples import examples
 
 START = 1_793_600_000
 Written = list[dict[str, Any]]
@@ -202,7 +203,7 @@ def packed(values: Written, draw: Random, path: Path) -> None:
 
 
 @pytest.mark.parametrize("write", [github, webhooks, buildkite, taskcluster])
-@settings(max_examples=50)
+@examples(50)
 @given(found=tries(), draw=st.randoms(use_true_random=False))
 def test_the_same_attempts_come_out(
     write: Callable[[list[Try], Random], Written], found: list[Try], draw: Random

@@ -8,13 +8,14 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from farm.core.errors import FarmError, ScenarioError
 from farm.scenario import load_scenario, parse_scenario
 from farm.scenario.file.document import parse_document
 from farm.scenario.file.overrides import apply_override
+from tests.fixtures.examples import examples
 
 from .conftest import SMALL
 
@@ -235,7 +236,7 @@ def test_unrunnable_jobs_can_be_allowed(write: Write) -> None:
 
 
 @given(st.text() | st.text(alphabet="{}[]:,&*!|>'\"%@-?# \n\tab01.~<=+"))
-@settings(max_examples=300)
+@examples(300)
 def test_any_text_is_a_scenario_or_a_clear_error(text: str) -> None:
     """No text makes the reader raise anything but the project's own errors."""
     with suppress(FarmError):
@@ -257,7 +258,7 @@ PATHS = [
 
 
 @given(st.sampled_from(PATHS), VALUES)
-@settings(max_examples=500, suppress_health_check=[HealthCheck.too_slow])
+@examples(500, suppress_health_check=[HealthCheck.too_slow])
 def test_any_value_anywhere_is_accepted_or_refused_clearly(path: str, value: object) -> None:
     """Whatever stands at a key, the answer is a scenario or one message."""
     document = parse_document(SMALL, "text")
@@ -275,7 +276,7 @@ def test_any_value_anywhere_is_accepted_or_refused_clearly(path: str, value: obj
 
 
 @given(st.text(alphabet="pools.linuxworad0123=+-[]{}: sm", max_size=40))
-@settings(max_examples=300)
+@examples(300)
 def test_any_override_is_applied_or_refused_clearly(text: str) -> None:
     """No --set makes the reader raise anything but the project's own errors."""
     document = parse_document(SMALL, "text")

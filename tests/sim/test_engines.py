@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from farm.assembly import make_rules, make_scheduler
@@ -18,6 +18,7 @@ from farm.sim.setting import Setting
 from farm.sim.simulation import Simulation
 from farm.testing import small_scenario
 from provisioner.from_scenario import algorithms_of
+from tests.fixtures.examples import examples
 
 SIZED = {"provisioner": {"algorithm": "taskcluster", "max": 3}, "boot_time": 20, "idle_timeout": 30}
 
@@ -40,7 +41,7 @@ def jobs_of(times):
 @pytest.mark.parametrize("pool", [{"builders": 2}, SIZED], ids=["fixed", "sized"])
 @pytest.mark.parametrize("policy", ["fifo", "sjf"])
 @pytest.mark.parametrize("compiled", [False, True], ids=["reference", "compiled"])
-@settings(max_examples=25)
+@examples(25)
 @given(
     times=st.lists(st.tuples(st.floats(0, 90), st.floats(1, 60)), min_size=1, max_size=12),
     first_plans=st.lists(st.sampled_from([1.0, 2.5, 27.5, 0.1]), min_size=1, max_size=3),

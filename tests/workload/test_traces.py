@@ -25,6 +25,7 @@ from farm.records.traces.csv_table import RECORDED, write_csv
 from farm.records.traces.records import Records
 from farm.scenario import TraceOptions
 from farm.workload import build_jobs, read_trace
+from tests.fixtures.examples import examples
 
 from .conftest import ScenarioOf, Write
 
@@ -402,7 +403,7 @@ def test_files_that_cannot_be_opened(tmp_path: Path, write: Write) -> None:
 
 
 @given(st.sampled_from(sorted(FORMATS)), st.binary(max_size=200))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
+@examples(300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_bytes_are_a_trace_or_a_clear_error(
     tmp_path: Path, format_: str, content: bytes
 ) -> None:
@@ -417,7 +418,7 @@ def test_any_bytes_are_a_trace_or_a_clear_error(
     st.text(alphabet='0123456789 -.,;:\n\t"eEinfaNx{}/', max_size=200),
     st.booleans(),
 )
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=500)
+@examples(500, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_text_is_a_trace_or_a_clear_error(
     tmp_path: Path, format_: str, text: str, headed: bool
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from farm.core.dispatching.fastest import LOOK_AHEAD
@@ -24,6 +24,7 @@ from farm.core.policies import POLICIES, PolicyOptions
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
+from tests.fixtures.examples import examples
 from tests.worlds.virtual import FAIR, Ledger, Story
 
 
@@ -242,7 +243,7 @@ def run(pools: list[PoolSpec], drawn: Any, check: Any = None, **rules: Any) -> S
     return story.play(pools, jobs, **rules)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     drawn=jobs_of,
     slots=st.integers(1, 3),
@@ -273,7 +274,7 @@ def test_every_job_ends_and_a_builder_works_while_any_job_waits(
     run(pools, drawn, check, by_speed=True, **rules)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(drawn=jobs_of, builders=st.integers(1, 4), slots=st.integers(1, 3))
 def test_among_equal_builders_it_is_the_jenkins_balancer(drawn, builders, slots):
     """Where all are equally fast no job waits by choice: the same commands."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import fmean
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from farm.core.contention.laws import THESIS_TABLE, ContentionLaw, LoadLimits, ThreadSlowdown
@@ -15,6 +15,7 @@ from farm.core.model import Job
 from farm.core.pools.spec import PoolSpec
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import HeavyLightOptions
+from tests.fixtures.examples import examples
 from tests.worlds.virtual import FAIR, Ledger, Story
 
 HALF = LoadLimits(0.5, 0.25)
@@ -240,7 +241,7 @@ def rule_of(measure: str) -> HeavyLightOptions:
     return HeavyLightOptions(limits=limits, measure=measures[measure], hold_at_most=100.0)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     drawn=jobs_of,
     measure=st.sampled_from(MEASURES),

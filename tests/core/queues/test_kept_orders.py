@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain, islice
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from farm.core.queues import plain as platform_queue
@@ -19,10 +19,11 @@ from farm.forecasts.dispatch.in_steps import QueueSweep, SweepRunTimes
 from farm.forecasts.dispatch.launchpad_formula import RULES, estimate_queue
 from farm.forecasts.dispatch.view import view_of
 from tests.fixtures.estimates import whole_table
+from tests.fixtures.examples import examples
 from tests.fixtures.player import PHASES, Player, histories, made, rules_of_a_farm, trees
 
 
-@settings(max_examples=100, deadline=None, phases=PHASES)
+@examples(100, phases=PHASES)
 @given(
     before=histories,
     after=histories,
@@ -55,7 +56,7 @@ def test_a_kept_order_stays_as_it_was(ledger, before, after, rules, stickiness, 
         assert not readers, "no reader is kept"
 
 
-@settings(max_examples=100, deadline=None, phases=PHASES)
+@examples(100, phases=PHASES)
 @given(
     before=histories,
     after=histories,
@@ -94,7 +95,7 @@ def finished(sweep: QueueSweep) -> QueueSweep:
     return sweep
 
 
-@settings(max_examples=50, deadline=None, phases=PHASES)
+@examples(50, phases=PHASES)
 @given(before=histories, rules=rules_of_a_farm, stickiness=trees, since=st.integers(0, 40))
 def test_a_sweep_for_new_jobs_estimates_them_as_a_whole_one(
     ledger, before, rules, stickiness, since

@@ -6,10 +6,11 @@ import random
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from farm.forecasts.dispatch.calibration import LEAST, LEVELS, ForecastCalibration
+from tests.fixtures.examples import examples
 
 NARROW = [100.0 + 10 * level for level in range(-4, 5)]
 """Quantiles around 100 s whose middle four fifths are 80 s apart."""
@@ -158,7 +159,7 @@ def test_another_one_continues_where_one_ended() -> None:
     assert tell(second, "next", 7400.0) == ()
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(st.lists(st.floats(-100, 1e5), min_size=LEAST + 1, max_size=60))
 def test_quantiles_are_ordered_waits(errors) -> None:
     """Whatever happened: nine waits that do not decrease, 0 or more."""

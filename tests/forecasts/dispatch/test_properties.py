@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from farm.core.model import Platform
@@ -10,11 +10,12 @@ from farm.forecasts.dispatch.job_estimate import estimate_at
 from farm.forecasts.dispatch.launchpad_formula import FARM, RULES, estimate_queue
 from farm.forecasts.dispatch.view import BuilderView, FarmView, JobView
 from tests.fixtures.estimates import by_the_formula, estimate_dispatch, predecessors_of
+from tests.fixtures.examples import examples
 
 each_rule_set = pytest.mark.parametrize("rules", RULES.values(), ids=RULES.keys())
 
 #: no deadline: a slow machine is not a wrong estimate
-on_random_farms = settings(deadline=None, max_examples=60)
+on_random_farms = examples(60)
 
 PROCESSORS = ("a", "b", "c")
 BEHIND_ALL = 10_000

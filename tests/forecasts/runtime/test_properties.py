@@ -4,7 +4,7 @@ import json
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from farm.core.model import Builder, Job, Outcome
@@ -12,6 +12,7 @@ from farm.forecasts.runtime.interface import JobProgress
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.forecasts.runtime.registry import ESTIMATORS, make_estimator
 from farm.sim.rollouts.draws import RunningJob, RunTimes
+from tests.fixtures.examples import examples
 
 any_float = st.floats(allow_nan=True, allow_infinity=True)
 maybe = st.none() | any_float
@@ -56,7 +57,7 @@ def taught(
 
 
 @pytest.mark.parametrize("name", sorted(ESTIMATORS))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(histories, jobs, builders, maybe, maybe)
 def test_estimates_are_finite(name, history, job, builder, elapsed, fraction) -> None:
     """A wrong estimate never breaks a run: no error, no NaN, nothing infinite or negative."""
@@ -76,7 +77,7 @@ def test_estimates_are_finite(name, history, job, builder, elapsed, fraction) ->
 
 
 @pytest.mark.parametrize("name", sorted(ESTIMATORS))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(histories, histories, jobs, builders)
 def test_a_restart_changes_nothing(name, before, after, job, builder) -> None:
     """Dumped, through JSON text, loaded: the same estimates, also later on."""
@@ -95,7 +96,7 @@ run_times = st.floats(0.01, 1e5)
 
 
 @pytest.mark.parametrize("name", ["boinc", "boinc-2010", "last-3"])
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.lists(run_times, min_size=11, max_size=40), run_times)
 def test_estimates_stay_within_what_was_seen(name, times, declared) -> None:
     """With its own history a builder's estimate lies between its shortest and longest run."""
@@ -110,7 +111,7 @@ def test_estimates_stay_within_what_was_seen(name, times, declared) -> None:
     assert min(times) * (1 - 1e-9) <= estimate <= most * (1 + 1e-9)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.lists(run_times, min_size=1, max_size=20), run_times)
 def test_a_correction_factor_moves_towards_each_run(times, declared) -> None:
     """Never past it, and never beyond a hundred times what was declared, or a hundredth of it."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import event as noted
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from farm.core.contention.laws import ContentionLaw, LinearSlowdown, SlowdownTable
@@ -245,7 +245,7 @@ def test_the_same_events(changes, part):
 
 
 @pytest.mark.parametrize("name", layout.FORMULAS[1:])
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(loads(), st.sampled_from([30.0, 300.0]), st.data())
 def test_each_formula_plans_as_its_algorithm(name, jobs, ends, data):
     """Protects the formulas: the loop plans by them without a halt, and as the algorithm does."""
@@ -271,7 +271,7 @@ def test_each_formula_plans_as_its_algorithm(name, jobs, ends, data):
 
 @changing
 @drawn
-@settings(max_examples=12, deadline=None)
+@examples(12)
 def test_the_same_events_by_python(changes, rules, jobs, estimator, ends_at, data):
     """Protects the kernel's sources: run as they are, they give what they give compiled."""
     with pytest.MonkeyPatch.context() as patch:

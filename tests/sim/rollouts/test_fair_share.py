@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
@@ -14,6 +14,7 @@ from farm.sim.fast.kernel import native
 from farm.sim.rollouts import fair_share
 from farm.sim.rollouts.rollout import rollouts
 from tests.fixtures import plain_kernel
+from tests.fixtures.examples import examples
 from tests.sim.rollouts.test_rollouts import fork_of, played, scenario_of
 
 POOL = st.fixed_dictionaries(
@@ -71,7 +72,7 @@ def forks(pools, sources, rules, after):
     return partial(fork_of, scenario, snapshot, run_times, truthful=True)
 
 
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(
     pools=st.lists(POOL, min_size=1, max_size=2),
     sources=st.lists(SOURCE, min_size=1, max_size=3),

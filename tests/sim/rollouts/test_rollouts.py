@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from farm.assembly import estimator_of, make_rules, make_scheduler, pool_specs
@@ -28,6 +28,7 @@ from farm.sim.simulation import Simulation
 from farm.testing import small_scenario
 from farm.workload import batches, build_jobs
 from provisioner.from_scenario import algorithms_of
+from tests.fixtures.examples import examples
 
 
 def scenario_of(pools, workload, **scheduling) -> Scenario:
@@ -125,7 +126,7 @@ SCHEDULING = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(POOLS, st.lists(SOURCE, min_size=1, max_size=2), SCHEDULING, st.integers(0, 40))
 def test_certain_rollouts_are_the_simulation(pools, sources, scheduling, after):
     """With certain durations and no more arrivals a fork repeats the simulation to the last bit.
