@@ -30,6 +30,7 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, farm: object) -> Non
     (tmp_path / "farm.yaml").write_text(SCENARIO)
 
 
+@pytest.mark.slow
 @pytest.mark.live
 def test_another_law_of_the_scenario_is_tried_as_well(
     farm: Callable[..., Any], tmp_path: Path

@@ -27,6 +27,7 @@ def small() -> forecasts.ForecastLoad:
     )
 
 
+@pytest.mark.slow
 def test_intervals_hold_after_learning() -> None:
     """P10 - P90 of the same forecasts holds 75 - 85 %; and known run times stay certain."""
     found = forecasts.play(small())
@@ -63,6 +64,7 @@ def test_all_loads_can_be_played() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_table_and_its_page(
     farm: Callable[..., Any], tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -172,6 +172,7 @@ def test_recorded_jobs_may_be_the_users(tmp_path: Path):
     assert "0.5 with 8, 0.7 with 6" in said
 
 
+@pytest.mark.slow
 def test_the_command_writes_a_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: Evaluation
 ):

@@ -107,6 +107,7 @@ def test_nothing_new_is_not_drawn_again(growing: Growing, monkeypatch: Any) -> N
     assert len(drawn) == 2
 
 
+@pytest.mark.slow
 def test_an_interrupt_leaves_a_page_that_does_not_reload(growing: Growing) -> None:
     """Ctrl-C: nothing would write another page."""
 

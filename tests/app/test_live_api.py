@@ -42,6 +42,7 @@ def test_a_live_run(tmp_path: Path):
     assert list(kept.events) == list(live.events)
 
 
+@pytest.mark.slow
 def test_a_live_run_keeps_to_its_prefix(server: EmbeddedServer, monkeypatch):
     """It deletes what an earlier run with this prefix left, and nothing of another farm."""
     monkeypatch.setenv("FARM_PREFIX", "mine:")
@@ -54,7 +55,7 @@ def test_a_live_run_keeps_to_its_prefix(server: EmbeddedServer, monkeypatch):
         client.delete(*left)
 
 
-@pytest.mark.parametrize("play", [farm.simulate, farm.run])
+@pytest.mark.parametrize("play", [farm.simulate, pytest.param(farm.run, marks=pytest.mark.slow)])
 def test_a_run_lasts_until_its_phases_end_in_both_worlds(play: Callable[..., farm.Result]):
     """Idle builders leave after the last job, while it continues; that some stay is a warning."""
     sized = {"algorithm": "target-wait", "objective": "1s", "max": 1}
@@ -70,6 +71,7 @@ def test_a_run_lasts_until_its_phases_end_in_both_worlds(play: Callable[..., far
     assert warning == "1 builder was still there when the ramp-down ended: p 1"
 
 
+@pytest.mark.slow
 def test_a_live_run_that_is_too_fast_is_reported():
     """Jobs of a few real milliseconds measure the farm, not the scenario; the run does not fail."""
     live = farm.run(LITTLE, speed=200, jobs=jobs(9, 1.0))
@@ -79,6 +81,7 @@ def test_a_live_run_that_is_too_fast_is_reported():
     assert live.kept.summary.ended_well
 
 
+@pytest.mark.slow
 def test_a_speed_at_which_plans_come_late_is_reported(tmp_path: Path):
     """At the start and in the summary: lag x speed against the shortest interval of a pool."""
     sized = {"algorithm": "keda", "max": 2}

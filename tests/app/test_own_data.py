@@ -253,6 +253,7 @@ def test_a_run_reports_which_parts_of_its_traces_it_left_out(
     assert [*found] == [f"{path}: {one}" for one in told]
 
 
+@pytest.mark.slow
 @pytest.mark.live
 def test_a_live_run_reports_it_too(tmp_path: Path) -> None:
     """The same remark, before those about the run itself."""

@@ -287,7 +287,9 @@ live: {speed: 50}
 """
 
 
-@pytest.mark.parametrize("world", ["simulate", pytest.param("run", marks=pytest.mark.live)])
+@pytest.mark.parametrize(
+    "world", ["simulate", pytest.param("run", marks=[pytest.mark.live, pytest.mark.slow])]
+)
 def test_an_error_in_a_users_policy_is_one_warning(farm, tmp_path: Path, world: str) -> None:
     """The job goes first, the others as the policy says; the run ends with exit code 1."""
     policy = f"broken_{world}:key"

@@ -198,7 +198,14 @@ def test_import_round_trip(farm, tmp_path: Path):
     assert json.loads(done.out)["jobs"]["succeeded"] == 2
 
 
-@pytest.mark.parametrize("words", ["--help", "init --schema", "simulate farm.yaml --json"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--help",
+        pytest.param("init --schema", marks=pytest.mark.slow),
+        pytest.param("simulate farm.yaml --json", marks=pytest.mark.slow),
+    ],
+)
 def test_a_pipe_that_is_closed_early(tmp_path: Path, words):
     """A closed pipe (``| head -1``) is no error: no traceback, no noise."""
     (tmp_path / "farm.yaml").write_text(SMALL)

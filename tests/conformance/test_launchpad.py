@@ -89,6 +89,7 @@ def test_estimate_of_one_job(case, tmp_path):
     assert others <= {*KEYS, "predecessors", "plt_exact_s"}
 
 
+@pytest.mark.slow
 @pytest.mark.conformance("launchpad", "cases")
 def test_estimate_of_the_whole_queue(case, tmp_path):
     """The one-pass table says of every waiting job what asking for it alone says."""

@@ -43,6 +43,7 @@ def test_a_machine_that_is_too_small_is_refused_with_words(set_up):
         assert re.match(said, done.stderr), done.stderr
 
 
+@pytest.mark.slow
 def test_a_certificate_is_made_for_the_names_of_the_server(set_up, tmp_path, tool):
     """Once, again for other names; one that was put there stays. Clients check it strictly."""
     tool("openssl")
@@ -84,7 +85,14 @@ def shake_hands(folder: Path, name: str) -> None:
     assert ends[0].version() is not None
 
 
-@pytest.mark.parametrize("names", ["a b", ",a", "a,,b", "a,", "a;b"])
+@pytest.mark.parametrize(
+    "names",
+    [
+        "a b",
+        ",a",
+        *(pytest.param(names, marks=pytest.mark.slow) for names in ("a,,b", "a,", "a;b")),
+    ],
+)
 def test_names_of_a_server_that_are_none_are_refused(set_up, names):
     """Found, and allowed; no certificate is made."""
     done = set_up(FARM_TLS_NAMES=names)

@@ -98,11 +98,14 @@ def words_of(name: str) -> set[str]:
 
 @cache
 def modules(room: str) -> dict[str, set[str]]:
-    """Return the names of each module of a package."""
+    """Return the names of each module of a package that has such a word anywhere."""
     found = {}
+    written = [f"(?<![A-Za-z]){word}|{word.capitalize()}|{word.upper()}" for word in forbidden()]
+    foreign = re.compile(f"(?:{'|'.join(written)})s?(?![a-z])")
     for path in sorted((ROOT / room).rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        found[path.relative_to(ROOT).as_posix()] = set(names(tree))
+        text = path.read_text(encoding="utf-8")
+        if foreign.search(text):
+            found[path.relative_to(ROOT).as_posix()] = set(names(ast.parse(text)))
     return found
 
 

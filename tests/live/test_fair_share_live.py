@@ -24,6 +24,7 @@ def up(tmp_path: Path) -> Iterator[Up]:
         yield farm
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_the_estimate_is_shown_at_submission(up: Up):
     """When it will be dispatched, how long it will run, when it will end; by source."""

@@ -104,6 +104,7 @@ def test_a_killed_host_loses_no_job(story, options):
     assert jobs[10].id in [command.job for command in story.of(RequeueJob)]
 
 
+@pytest.mark.slow
 def test_a_cut_wire_loses_no_job(story, options, server, wire, client):
     """Every connection broken for two seconds, mid-run: each job still ends exactly once.
 
@@ -125,6 +126,7 @@ def test_a_cut_wire_loses_no_job(story, options, server, wire, client):
     assert client.keys(live.prefix + "*") == []
 
 
+@pytest.mark.slow
 def test_a_host_that_hangs_is_replaced(story, options, monkeypatch):
     """Its process lives, so that no exit code tells that the run has no host any more."""
     jobs = jobs_of(20, service_time=60.0, every=4.0)
@@ -161,6 +163,7 @@ def test_a_host_that_hangs_is_replaced(story, options, monkeypatch):
     assert_all_succeeded(story, jobs)
 
 
+@pytest.mark.slow
 def test_a_container_that_is_one_builder(options, server, tmp_path):
     """A worker started outside the farm, with its own builder: it joins, and joins again.
 

@@ -19,6 +19,7 @@ from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.forecasts.runtime.registry import make_estimator
+from farm.live import log_recovery
 from farm.live.host_processes import HostProcesses
 from farm.live.log_recovery import ahead_of, recover, set_aside
 from farm.live.operating.client import FarmClient
@@ -76,7 +77,7 @@ def log_of(service: Service) -> str:
     return (service.folder / "log").read_text()
 
 
-def test_a_log_leads_to_the_farm_that_wrote_it(tmp_path: Path):
+def test_a_log_leads_to_the_farm_that_wrote_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Its jobs, builders and requests, up to the commit that its position names."""
     lines, scheduler = EventLogLines(), make()
     jobs = tuple(jobs_of(3, 5.0))
@@ -105,6 +106,7 @@ def test_a_log_leads_to_the_farm_that_wrote_it(tmp_path: Path):
         3,
         {"succeeded": 1},
     )
+    monkeypatch.setattr(log_recovery, "LET_GO_WITHIN", 0.01)
     still = pytest.raises(ServerError, match="another scheduler still writes it")
     with locked(tmp_path / LOCK), still:
         recover(tmp_path, 25, make, 1.0, {}, set)

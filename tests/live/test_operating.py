@@ -220,6 +220,7 @@ def test_a_pool_gets_another_size_while_it_works(up: Up):
 JOBLESS = re.sub(r"(?m)^workload.*\n", "", scenario(live="speed: 60"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("up", [JOBLESS], indirect=True)
 def test_a_farm_needs_no_workload(up: Up):
     """Its jobs are submitted: scheduler, provisioner, readers of its log and its next start."""
@@ -233,6 +234,7 @@ def test_a_farm_needs_no_workload(up: Up):
     up.until_ended("next")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("up", [scenario(pool=ELASTIC, live="speed: 60")], indirect=True)
 def test_a_provisioner_gets_another_limit_while_it_works(up: Up):
     """The service, another process, plans by it from its next plan on."""

@@ -33,10 +33,11 @@ MOMENTS: dict[str, Callable[[Up], object]] = {
 }
 
 
-BETWEEN = [pytest.param(moment, marks=pytest.mark.slow) for moment in [*MOMENTS][1:3]]
-
-
-@pytest.mark.parametrize("moment", ["its server starts", *BETWEEN, "it is up"])
+@pytest.mark.parametrize(
+    "moment",
+    ["its server starts"]
+    + [pytest.param(moment, marks=pytest.mark.slow) for moment in [*MOMENTS][1:]],
+)
 def test_no_process_outlives_a_killed_keeper_and_the_next_farm_has_builders(kept: Up, moment: str):
     """Also processes that were still starting; the next farm takes over none of them."""
     kept.up()
@@ -48,6 +49,7 @@ def test_no_process_outlives_a_killed_keeper_and_the_next_farm_has_builders(kept
     until(kept.has_builders, "the joining of its builders", 5.0)
 
 
+@pytest.mark.slow
 def test_a_new_farm_at_once_takes_over_no_host_of_the_last_one(kept: Up):
     """It does not even wait until they are gone."""
     kept.up()

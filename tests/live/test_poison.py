@@ -208,6 +208,7 @@ def test_no_invalid_message_ends_the_farm(farm: StayingFarm, caplog):
     assert sum("refused a message" in line for line in caplog.messages) == len(refused)
 
 
+@pytest.mark.slow
 def test_kept_messages_are_bounded(farm: StayingFarm):
     """The last thousand are kept, whatever comes; all are counted."""
 
@@ -260,6 +261,7 @@ def test_the_number_of_accepted_jobs_is_bounded(farm: StayingFarm):
     assert farm.ended() == {f"j{n}" for n in range(30)}
 
 
+@pytest.mark.slow
 def test_a_large_job_takes_the_room_of_several(farm: StayingFarm):
     """By the kilobytes of its attributes, until it has ended."""
     large = {f"note{n}": "x" * 1000 for n in range(4)}
@@ -368,6 +370,7 @@ def test_more_questions_than_can_be_answered_are_refused(farm: StayingFarm, clie
     assert client.keys(keys.image("*")) == [keys.image(json.loads(images.pop())["image"]).encode()]
 
 
+@pytest.mark.slow
 def test_trouble_during_a_takeover_is_waited_for(farm: StayingFarm, monkeypatch):
     """The lease is held by then, and the last scheduler may have ended because of the trouble."""
     take_over, tries = Store.take_over, []

@@ -163,6 +163,7 @@ def test_changed_rules_survive_a_scheduler(service: Service):
         assert service.store.waiting(str(AMD64), 0, 9) == longest_first
 
 
+@pytest.mark.slow
 def test_a_paused_scheduler_that_resumes_changes_nothing(service: Service):
     """SIGSTOP past its lease, under load: its successor decides, and it commits nothing more."""
     service.start(joined=3)
@@ -195,6 +196,7 @@ def test_a_request_of_an_idle_farm_is_written_at_once(hostless: Service):
     service.until(lambda: service.client.hlen(requested) == 1, "the request", 20)
 
 
+@pytest.mark.slow
 def test_a_second_scheduler_stands_by(service: Service):
     """It takes over when the first one is killed, though it cannot see its death."""
     if subprocess.run([*ELSEWHERE, "true"], capture_output=True).returncode:

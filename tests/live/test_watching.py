@@ -86,6 +86,7 @@ def test_a_long_running_farm_can_be_scraped_as_a_whole(watched: Watched):
     assert list(watched.targets.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_run_can_be_scraped_as_a_whole(tmp_path: Path):
     """With a folder and no port: each process takes any, writes a file, and removes it."""
     farm = Watched(tmp_path, RUN)

@@ -50,7 +50,10 @@ def test_every_job_ends_once_and_the_log_replays(world):
 
 @pytest.mark.parametrize(
     ("policy", "order"),
-    [("sjf", "urgent b2 a2 b1 a4 a3 a1"), ("score", "urgent b1 a3 b2 a1 a4 a2")],
+    [
+        ("sjf", "urgent b2 a2 b1 a4 a3 a1"),
+        pytest.param("score", "urgent b1 a3 b2 a1 a4 a2", marks=pytest.mark.slow),
+    ],
 )
 def test_the_order_of_dispatch(world, policy, order):
     """Jobs come while the only builder is busy: levels first, teams in turn, then the policy."""

@@ -94,6 +94,7 @@ def test_ephemeral_runners_boot_for_each_job_in_both_worlds(tmp_path):
     assert means[0] == pytest.approx(means[1], rel=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.live
 def test_the_time_of_the_week_is_the_same_in_both_worlds(tmp_path):
     """One job keeps a builder; two more are idle for the three minutes of the period."""

@@ -80,6 +80,7 @@ def test_one_signal_lets_running_jobs_end(kind):
     await_gone(running.children)
 
 
+@pytest.mark.slow
 def test_two_signals_end_it_at_once():
     """Running jobs are cancelled too."""
     running = Running(service_time=1e6)

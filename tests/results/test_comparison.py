@@ -310,7 +310,9 @@ def test_a_quantile_of_one_trace_has_an_interval_by_resampled_days(tmp_path: Pat
     assert of_blocks.method == "resampled blocks of 20 successive jobs"
 
 
-@pytest.mark.parametrize("level", [None, 0.5, 0.95])
+@pytest.mark.parametrize(
+    "level", [None, *(pytest.param(level, marks=pytest.mark.slow) for level in (0.5, 0.95))]
+)
 def test_resampled_intervals_hold_the_truth_as_often_as_they_say(level):
     """Of independent days of a known difference, some 95 % hold it; of so few days, fewer."""
 

@@ -104,6 +104,7 @@ KNOWN: dict[Callable[[Path], Path], list[dict[str, Any]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.live
 def test_a_live_farm_has_them_too(tmp_path: Path) -> None:
     """They travel with the workload, and no job carries them over the wire."""

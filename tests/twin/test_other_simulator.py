@@ -154,6 +154,7 @@ def test_ephemeral_runners_are_found_and_wait_alike(tmp_path: Path) -> None:
     assert pool.document["provisioner"]["max"] == 12
 
 
+@pytest.mark.slow
 def test_a_cap_is_named_and_no_farm_believed(tmp_path: Path) -> None:
     """Two end-to-end tests at once, with runners idle."""
     pool = twin_made(tmp_path, played(runners=14, cap=2, days=3))

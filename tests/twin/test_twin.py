@@ -175,6 +175,7 @@ def hosted(tmp_path: Path, most: int) -> PoolTwin:
     return only(twin_of(load_records([tmp_path / "jobs.json"]), "records"))
 
 
+@pytest.mark.slow
 def test_hosted_runners_are_a_delay(tmp_path):
     """There always is one, after delays as recorded; an idle pool is judged in seconds."""
     one = hosted(tmp_path, 10_000)
@@ -193,6 +194,7 @@ def test_the_limit_of_a_plan(tmp_path):
     waits_as_recorded(one)
 
 
+@pytest.mark.slow
 def test_lost_attempts_that_are_not_recorded(tmp_path):
     """They are drawn, with an interval over draws; recorded ones are replayed, and none drawn."""
     path = recorded(tmp_path, {"builders": 6, "losses": {"rate": "0.3/h"}})
@@ -250,6 +252,7 @@ def test_a_timetable(weekend):
     assert ("by_time" in found) == (weekend != 9)
 
 
+@pytest.mark.slow
 def test_the_hours_of_a_timetable_are_those_of_the_records(tmp_path):
     """A farm whose clock is ahead of UTC: what is written is by that clock, and holds by it."""
     number = {"capacity": {8: 9, 20: 3}, "max": 9}
@@ -416,8 +419,16 @@ def test_a_plain_queue_is_believed(tmp_path):
     [
         (14, {"cap": 1}, "cap", "a cap of 1 at once on name deploy"),
         # now and then two ran at once, by their rounded times; most of the waiting is for slots
-        (14, {"cap": 1, "seed": 1}, "cap", "a cap of 1 at once on name deploy explains 77%"),
-        (9, {"cap": 1, "seed": 1}, "cap", "a cap of 1 at once on name deploy explains 7%"),
+        *(
+            pytest.param(
+                servers,
+                {"cap": 1, "seed": 1},
+                "cap",
+                f"a cap of 1 at once on name deploy explains {share}%",
+                marks=pytest.mark.slow,
+            )
+            for servers, share in ((14, 77), (9, 7))
+        ),
         (14, {"approved": HOUR}, "gate", "by name deploy alone"),
         (7, {"stall": (40 * HOUR, 43 * HOUR)}, "stall", "jobs waited and none started"),
     ],
@@ -430,6 +441,7 @@ def test_what_is_no_queue_of_slots_is_refused(tmp_path, servers, hidden, kind, w
     assert not one.believable
 
 
+@pytest.mark.slow
 def test_a_small_cap_is_named_and_the_twin_believed(tmp_path):
     """It explains little of the waiting, but ten jobs or more waited long for nothing else."""
     one = judged(tmp_path, ran(8, cap=1, seed=1))

@@ -64,6 +64,7 @@ def told_and_true(
     return float(waits), float(rests)
 
 
+@pytest.mark.slow
 def test_a_young_farm_does_not_count_its_long_attempts_twice() -> None:
     """Estimates of past runs grow as long attempts end: that says nothing of what waits."""
     waits, rests = told_and_true("learned", uniform, 40.0, declared=False)

@@ -87,6 +87,7 @@ def test_those_who_overtake_are_counted(scheduling, off) -> None:
     assert alone < waits[1] * (1 - 2.5 * off if off < 0.1 else 0.5)
 
 
+@pytest.mark.slow
 def test_an_end_of_arrivals_is_not_forgotten() -> None:
     """What has come for three hours may end within one: waits before the end are not too long."""
     errors = waits = 0.0

@@ -352,8 +352,11 @@ def known_fork(scenario: Scenario, snapshot: FarmSnapshot):
     return partial(fork_of, scenario, snapshot, run_times, algorithms=algorithms, truthful=True)
 
 
+@pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("after", [0, 7, 30, 90])
-def test_certain_rollouts_of_provisioned_pools_are_the_simulation(after: int) -> None:
+def test_certain_rollouts_of_provisioned_pools_are_the_simulation(
+    after: int, processes: int
+) -> None:
     """Booting builders, plans to come, idle time-outs and losses too, to the last bit.
 
     On one process and on two, from a snapshot that went through JSON.
@@ -363,9 +366,8 @@ def test_certain_rollouts_of_provisioned_pools_are_the_simulation(after: int) ->
     snapshot = msgspec.json.decode(msgspec.json.encode(snapshot), type=FarmSnapshot)
     truth = [dispatched[record.job.id] for record in snapshot.waiting]
     assert truth
-    for processes in (1, 2):
-        found = rollouts(known_fork(scenario, snapshot), count=2, processes=processes)
-        assert found.dispatch_at.tolist() == [truth, truth]
+    found = rollouts(known_fork(scenario, snapshot), count=2, processes=processes)
+    assert found.dispatch_at.tolist() == [truth, truth]
 
 
 def test_a_provisioned_pool_grows_in_the_fork_and_a_higher_maximum_lets_it_grow_more() -> None:

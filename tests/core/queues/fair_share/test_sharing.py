@@ -162,7 +162,9 @@ def in_motion(make_yard, seed, compatibility=None):
 
 
 @pytest.mark.parametrize("compatibility", [None, "buildbarn"])
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize(
+    "seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 12))]
+)
 def test_a_rebuilt_queue_continues_the_same_way(make_yard, seed, compatibility):
     """Same counts, same listing, and slot by slot the same jobs from then on."""
     yard, again = (in_motion(make_yard, seed, compatibility) for _ in "ab")
