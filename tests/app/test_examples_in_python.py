@@ -23,9 +23,11 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def marked(public: str) -> object:
-    """Examples with Celery or a server are marked slow."""
-    live = public in ("farm.run", "farm.ServerError")
-    return pytest.param(public, marks=[pytest.mark.slow, pytest.mark.live] if live else [])
+    """Examples with Celery or a server are marked slow, and the one that draws."""
+    marks = [pytest.mark.slow] if public in ("farm.run", "farm.ServerError", "farm.report") else []
+    if marks and public != "farm.report":
+        marks.append(pytest.mark.live)
+    return pytest.param(public, marks=marks)
 
 
 NAMES = [f"{room.__name__}.{name}" for room in (farm, farm.testing) for name in room.__all__]

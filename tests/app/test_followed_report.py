@@ -73,6 +73,7 @@ def numbers(page: str) -> Any:
     return json.loads(found[1])
 
 
+@pytest.mark.slow
 def test_the_page_follows_the_run(growing: Growing) -> None:
     """Each page has what was written until then; the last is that of the finished run."""
     pages = growing.follow(lambda: growing.write(0.8), growing.end)

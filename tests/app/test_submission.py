@@ -137,7 +137,15 @@ USED_UP = [
 ]
 
 
-@pytest.mark.parametrize("kind", [*SIZED, *USED_UP])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        SIZED[0],
+        *(pytest.param(kind, marks=pytest.mark.slow) for kind in SIZED[1:]),
+        *USED_UP[:2],
+        *(pytest.param(kind, marks=pytest.mark.slow) for kind in USED_UP[2:]),
+    ],
+)
 def test_the_estimate_equals_the_actual_dispatch(kind: dict[str, Any]):
     """Builders that boot, those that the provisioner will request, and successors are counted."""
     [pool] = ELASTIC["pools"]

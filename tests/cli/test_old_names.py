@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from farm.cli.old_names import ANSWERS, RENAMED, as_now_called
+from farm.testing import small_scenario
 from tests.conftest import Said
 from tests.worlds.still import StillFarm
 
@@ -42,7 +43,8 @@ def test_old_names_of_commands_without_a_farm(farm: Callable[..., Said], tmp_pat
     """The same for schemas and runs; with options that have another name."""
     assert "pools" in json.loads(farm("init", "--schema").out)["properties"]
     assert farm("schema").out == farm("init", "--schema").out
-    assert farm("simulate", "quickstart", "--quiet", "--out", "run").code == 0
+    (tmp_path / "small.json").write_text(json.dumps(small_scenario(load={"count": 5})))
+    assert farm("simulate", "small.json", "--quiet", "--out", "run").code == 0
     assert farm("audit", "run") == farm("admin", "audit", "run")._replace(
         err="note: farm audit is now farm admin audit\n"
     )

@@ -105,6 +105,7 @@ def test_estimate_of_the_whole_queue(case, tmp_path):
         assert plain["predecessor_count"] == len(row["predecessors"])
 
 
+@pytest.mark.slow
 @pytest.mark.conformance("launchpad", "cases")
 def test_secondary_numbers(case, tmp_path):
     """Untruncated lead times, named free counts and upstream's own assertions hold."""

@@ -105,6 +105,7 @@ def host(server, keys: Keys, tmp_path: Path) -> Iterator[HostProcess]:
     process.close()
 
 
+@pytest.mark.slow
 def test_no_garbage_ends_a_host(server, keys: Keys, host, tmp_path: Path):
     """After each kind of garbage it still obeys; it logs a line a minute, not a line a message."""
     log = tmp_path / "log"

@@ -162,6 +162,7 @@ def test_a_killed_provisioner_scheduler_and_server_restart_and_adopt(up: Up):
 SHAKY = scenario("builders: 1", "failures: launchpad", "speed: 20")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("up", [SHAKY], indirect=True)
 def test_a_builder_that_always_fails_is_taken_out_and_a_job_that_does_fails(up: Up):

@@ -63,6 +63,7 @@ def test_a_new_farm_at_once_takes_over_no_host_of_the_last_one(kept: Up):
     assert host not in kept.processes()
 
 
+@pytest.mark.slow
 def test_stopped_processes_do_not_outlive_a_killed_keeper(kept: Up):
     """Whatever is stopped for longer than every time-out.
 

@@ -248,6 +248,7 @@ def test_unknown_senders_leave_nothing(farm: StayingFarm):
     assert farm.client.hkeys(farm.keys.lives) in ([], [b"host-1"])
 
 
+@pytest.mark.slow
 def test_the_number_of_accepted_jobs_is_bounded(farm: StayingFarm):
     """The others stay in the inbox until there is room, in order, none lost."""
     seen: list[int] = []

@@ -37,6 +37,13 @@ STEADY = {
     }
 }
 
+#: for what another test shows of a live farm as well
+live_is_slow = pytest.mark.parametrize(
+    "world",
+    ["simulated", pytest.param("live", marks=[pytest.mark.live, pytest.mark.slow])],
+    indirect=True,
+)
+
 
 def test_every_job_ends_once_and_the_log_replays(world):
     """Nothing is lost or reported twice; the recorded events lead to the recorded commands."""
@@ -76,6 +83,7 @@ def test_the_order_of_dispatch(world, policy, order):
     assert outcome.replayed() is None
 
 
+@live_is_slow
 def test_a_failed_job_ends_its_matrix(world):
     """Running neighbours are stopped long before their time, waiting ones never start."""
     matrix = {
@@ -94,6 +102,7 @@ def test_a_failed_job_ends_its_matrix(world):
     assert outcome.replayed() is None
 
 
+@live_is_slow
 def test_shared_actions_run_once(world):
     """Two jobs of one action, in flight together: one execution, two ends."""
     twice = {

@@ -137,7 +137,9 @@ def test_a_permanent_error_ends_a_farm_that_never_was_up(keep, wakeups):
                 supervisor.check()
 
 
-@pytest.mark.parametrize(("code", "settled"), [(1, True), (1, False), (2, False)])
+@pytest.mark.parametrize(
+    ("code", "settled"), [(1, True), pytest.param(1, False, marks=pytest.mark.slow), (2, False)]
+)
 def test_a_service_is_not_given_up_while_the_disk_is_full(
     keep, wakeups, monkeypatch, code: int, settled: bool
 ):

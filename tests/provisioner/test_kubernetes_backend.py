@@ -217,7 +217,8 @@ def test_the_servers_certificate_is_checked_against_the_accounts_authority(tool,
     for name in ("right", "wrong"):
         subprocess.run(
             [
-                openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1",
+                openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1",
                 "-subj", "/CN=stub", "-addext", "subjectAltName=IP:127.0.0.1",
                 "-keyout", tmp_path / f"{name}.key", "-out", tmp_path / f"{name}.crt",
             ],

@@ -212,6 +212,7 @@ def test_a_new_field_of_a_job_is_one_edit(copied: Path, tmp_path: Path) -> None:
     played(STORY, copied, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_new_field_comes_in_every_way_within_its_limit(copied: Path, tmp_path: Path) -> None:
     """It is read from a table, a JSON line and a scenario, and refused where it is not allowed."""
     limit = 'limit("red, blue", lambda found: found in ("red", "blue"))'
@@ -219,6 +220,7 @@ def test_a_new_field_comes_in_every_way_within_its_limit(copied: Path, tmp_path:
     played(WAYS_IN, copied, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_new_column_of_jobs_is_one_entry(copied: Path, tmp_path: Path) -> None:
     """It is filled from the scheduler's records and from the compiled loop, written and read."""
     entry = 'score = Column(floats, "job.score", public=True)'

@@ -48,7 +48,10 @@ def evaluator_of(wanted, terms, options=OPTIONS):
     return Evaluator(partial(sized, wanted), wanted.seed, terms, options, SharedWork())
 
 
-@pytest.mark.parametrize("rate", ["0.05/s", "0.2/s", "0.4/s"])
+@pytest.mark.parametrize(
+    "rate",
+    ["0.2/s", *(pytest.param(rate, marks=pytest.mark.slow) for rate in ("0.05/s", "0.4/s"))],
+)
 @pytest.mark.parametrize("slo", ["p95(waiting_time) < 30s", "mean(stretch) <= 1.5"])
 def test_one_pool_is_the_smallest_that_meets_it(rate: str, slo: str) -> None:
     """Compared with trying every size from 1 on."""

@@ -57,6 +57,7 @@ def test_a_sweep(tmp_path, farm: Callable[..., Said], errors, expected):
     assert verdict(found["rows"], "builders max") == "worse"
 
 
+@pytest.mark.slow
 def test_a_sweep_in_words(tmp_path, farm: Callable[..., Said]):
     """The table, the report page and Python say it as the JSON does."""
     path = written(tmp_path, **ERRORS)
@@ -76,6 +77,7 @@ def test_an_error_beyond_the_whole(tmp_path, farm: Callable[..., Said]):
     assert verdict(found["rows"], "waiting_time mean") == "not distinguishable"
 
 
+@pytest.mark.slow
 def test_a_comparison(tmp_path, farm: Callable[..., Said]):
     """Run directories keep the errors; of two twins the worse one counts."""
     path = written(tmp_path, mean=0.0, p95=0.01)

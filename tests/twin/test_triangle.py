@@ -75,6 +75,7 @@ def test_a_farm_of_another_size():
     assert found.text.startswith("the farm's model is off: the recorded jobs wait")
 
 
+@pytest.mark.slow
 def test_bursts_that_no_rate_shows():
     """Jobs that come thirty at once, without being a matrix, are not drawn like that."""
     found = played(loaded([at + n for at in at_random()[::30] for n in range(30)]))

@@ -468,14 +468,24 @@ def test_a_pool_that_never_was_full(tmp_path):
     ("pool", "scheduling"),
     [
         ({"builders": 4, "slots": 2}, {}),
-        ({"builders": 7, "inter_job_time": "30s", "pickup_time": "5s"}, {}),
+        pytest.param(
+            {"builders": 7, "inter_job_time": "30s", "pickup_time": "5s"},
+            {},
+            marks=pytest.mark.slow,
+        ),
         ({"builders": 3, "slots": 3, "contention": {"slowdown": [1, 1, 1.2, 1.5]}}, {}),
-        ({"builders": 7}, {"policy": "sjf"}),
+        pytest.param({"builders": 7}, {"policy": "sjf"}, marks=pytest.mark.slow),
         ({"builders": 7}, {"fair_share": ["team"]}),
-        ({"builders": 9, "uses": 1, "boot_time": "50s"}, {}),
+        pytest.param({"builders": 9, "uses": 1, "boot_time": "50s"}, {}, marks=pytest.mark.slow),
         ({"boot_time": "80s", "idle_timeout": "9m"}, {"algorithm": "taskcluster", "max": 9}),
-        ({"boot_time": "80s"}, {"algorithm": "gitlab", "max": 9, "idle_count": 2}),
-        ({"boot_time": "80s"}, {"algorithm": "buildkite", "max": 9}),
+        pytest.param(
+            {"boot_time": "80s"},
+            {"algorithm": "gitlab", "max": 9, "idle_count": 2},
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            {"boot_time": "80s"}, {"algorithm": "buildkite", "max": 9}, marks=pytest.mark.slow
+        ),
         ({"boot_time": "80s", "uses": 1}, {"algorithm": "arc", "max": 9, "min": 1}),
     ],
 )

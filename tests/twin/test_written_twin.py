@@ -93,6 +93,7 @@ def test_what_was_checked_is_what_is_written(tmp_path):
     is_as_checked(tmp_path / "mine.yaml", made)
 
 
+@pytest.mark.slow
 def test_a_search_is_bounded(tmp_path, monkeypatch, farm: Callable[..., Said]):
     """By the time of a processor: the best so far is checked, and one line says so."""
     sized = {"boot_time": "80s", "provisioner": {"algorithm": "gitlab", "min": 0, "max": 8}}

@@ -146,6 +146,7 @@ def test_a_backend_with_wrong_options_is_refused_before_anything_starts(
         assert "--docker-host: found 'ftp://x'" in heard or "needs the docker package" in heard
 
 
+@pytest.mark.slow
 @pytest.mark.live
 def test_no_docker_engine_is_one_message(tmp_path, locked_server):
     """At the start (or that the SDK is not installed), not at the first launch."""

@@ -87,6 +87,7 @@ def test_what_a_synced_submission_survives(tmp_path: Path, slow, modern: Path):
     assert acknowledged <= kept
 
 
+@pytest.mark.slow
 def test_what_appendfsync_always_survives(tmp_path: Path, slow, server: EmbeddedServer):
     """Nothing is acknowledged before it is on the disk, without further options."""
     program = slow(server.binary, "always")

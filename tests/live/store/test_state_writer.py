@@ -122,7 +122,9 @@ class History:
         return sum(self.farm.operator.status().ended.values())
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 5))]
+)
 def test_redis_holds_the_schedulers_state(seed: int):
     """Queues in order, attempts, builders, results: after each of many random batches."""
     history = History(seed)

@@ -62,7 +62,11 @@ def known_fork(wanted, snapshot, recent):
 
 @pytest.mark.parametrize(
     ("scheduling", "off"),
-    [({"fair_share": ["team"]}, 0.05), ({"policy": "sjf"}, 0.35), ({"policy": "ljf"}, 0.35)],
+    [
+        ({"fair_share": ["team"]}, 0.05),
+        pytest.param({"policy": "sjf"}, 0.35, marks=pytest.mark.slow),
+        pytest.param({"policy": "ljf"}, 0.35, marks=pytest.mark.slow),
+    ],
 )
 def test_those_who_overtake_are_counted(scheduling, off) -> None:
     """Waits as with the workload that really comes, whatever its seed.

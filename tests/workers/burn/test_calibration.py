@@ -44,7 +44,8 @@ def arccot(x: int, unit: int) -> int:
     return total
 
 
-@pytest.mark.parametrize("reference", [pytest.param("pi", marks=pytest.mark.slow), "burn"])
+@pytest.mark.slow
+@pytest.mark.parametrize("reference", ["pi", "burn"])
 def test_each_number_of_heavy_jobs_has_its_turn(reference):
     """Every round measures every number, up and down alternately, and reports progress."""
     told = []
@@ -86,14 +87,9 @@ def test_the_load_of_others_is_reported():
     assert busy_with_others(0.01) >= 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at /proc")
-@pytest.mark.parametrize(
-    ("how", "code"),
-    [
-        (signal.SIGINT, 130),
-        pytest.param(signal.SIGKILL, -signal.SIGKILL, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize(("how", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
 def test_nothing_burns_on_when_a_calibration_is_stopped(how, code):
     """After Ctrl-C or SIGKILL neither heavy jobs nor the reference job are left."""
     arguments = [

@@ -62,6 +62,7 @@ def test_only_what_the_modes_need_is_measured(fire):
     assert set(fire(rates={}).burners.rates(["stress"], turns=1)) == {"cpu"}
 
 
+@pytest.mark.slow
 def test_a_new_program_takes_over_the_rates_of_the_old(fire):
     """Measured once: not again, while jobs burn, because a program was killed."""
     one = fire(rates={"memory": TINY["memory"]})

@@ -43,6 +43,7 @@ def test_a_job_burns_and_ends(fire, mode):
     assert processes_under(one.burners.pid) == []
 
 
+@pytest.mark.slow
 def test_twice_the_threads_is_twice_the_work(fire):
     """Every thread does the whole work: processor time grows with both, wide margins."""
     one = fire(rates={"cpu": 900.0, "memory": 1.0})
