@@ -187,6 +187,7 @@ def test_hosted_runners_are_a_delay(tmp_path):
     assert one.flags == []
 
 
+@pytest.mark.slow
 def test_the_limit_of_a_plan(tmp_path):
     """Jobs that met as many as ever ran at once waited longer: there are no more runners."""
     one = hosted(tmp_path, 9)
