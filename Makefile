@@ -30,10 +30,10 @@ run: $(VENV)/.installed ## a live farm plays an afternoon of continuous integrat
 kernel: $(VENV)/.installed ## compile the loop of simulations, in some seconds: they become ten times as fast
 	@$(BIN)/python -m farm.sim.fast.compiler
 
-test: $(VENV)/.installed-dev ## the fast tests, some on a live farm (PYTEST_ARGS='-k queue': a selection)
+test: $(VENV)/.installed-dev ## the fast tests, some on a live farm, in two minutes (PYTEST_ARGS='-k queue': a selection)
 	@$(PYTEST) -q -m "not slow and $(HERE)" $(PYTEST_ARGS)
 
-test-slow: $(VENV)/.installed-dev kernel ## the tests that take minutes
+test-slow: $(VENV)/.installed-dev kernel ## the other tests: they take minutes
 	@$(PYTEST) -q $(EVERY_EXAMPLE) -m "slow and $(HERE)" $(PYTEST_ARGS)
 
 test-timed: $(VENV)/.installed-dev ## the tests that compare times of a live farm, with nothing beside them
