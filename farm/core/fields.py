@@ -1,6 +1,6 @@
 """Fields as they come in: what one may hold stands where it is declared, and nowhere else.
 
-``threads: Annotated[int, THREADS] = 1``, where ``THREADS = limit("a whole number, 1 or more", …)``.
+``level: Annotated[int, LEVEL] = 0``, where ``LEVEL = limit("a whole number, from …", …)``.
 Tables, JSON lines, scenarios, the user's own code and the wire all check it. Decoding does not: it
 would refuse a message of a thousand jobs for one of them, and the log of an earlier version.
 """

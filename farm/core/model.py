@@ -109,7 +109,9 @@ LEVEL = limit(
     lambda found: LEAST_LEVEL <= found <= MAX_LEVEL,
 )
 MODE = limit(", ".join(MODES), MODES.__contains__)
-THREADS = limit("a whole number, 1 or more", lambda found: found >= 1)
+#: threads of a job: each is a process of its builder's host, which a job must not flood
+MAX_THREADS = 256
+THREADS = limit(f"a whole number, from 1 to {MAX_THREADS}", lambda found: 1 <= found <= MAX_THREADS)
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):

@@ -251,7 +251,7 @@ def test_jobs_of_the_caller():
         ("priority", -(10**10), "a whole number, from -2147483648 to 2147483647"),
         ("score", math.nan, "a finite number"),
         ("mode", "burn", "timed, stress, memory, mixed"),
-        ("threads", 0, "a whole number, 1 or more"),
+        ("threads", 0, "a whole number, from 1 to 256"),
     ],
 )
 def test_values_that_a_job_of_the_caller_cannot_have(field: str, found: Any, allowed: str):

@@ -83,7 +83,7 @@ CHANGES = [
     ("count: 10", "count: 9\n      mode: stres", ":16: workload.0.arrivals.mode: found 'stres'; "
      "allowed: timed, stress, memory, mixed"),
     ("count: 10", "count: 9\n      threads: 0", ":16: workload.0.arrivals.threads: found 0; "
-     "allowed: a whole number, 1 or more"),
+     "allowed: a whole number, from 1 to 256"),
     ("exponential: {mean: 1m}", "exponental: {mean: 1m}", ":17: workload.0.arrivals.service_time."
      "exponental: unknown key; did you mean exponential?"),
     ("exponential: {mean: 1m}", "exponential: {mean: 0}", ":17: workload.0.arrivals.service_time."

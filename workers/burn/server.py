@@ -42,6 +42,9 @@ from workers.burn.rates import HASTY, Burst, bursts_of, measure
 from workers.burn.stress_ng import MAX_OPERATIONS, StressNg, UnusableStressNgError
 from workers.burn.stress_ng import OVERHEAD as STRESS_NG_OVERHEAD
 
+#: processes of a job that are started before requests are read again: some milliseconds
+FORKS_AT_ONCE = 8
+
 
 class ProcessGroup:
     """The burning processes of one job: a process group of their own."""
@@ -49,6 +52,9 @@ class ProcessGroup:
     def __init__(self, number: int) -> None:
         self.number = number
         self.began = time.monotonic()
+        #: what each process does, and how many are still to be started
+        self.work: Work | None = None
+        self.to_start = 0
         self.leader = 0
         self.alive: set[int] = set()
         self.cpu = 0.0
@@ -61,8 +67,14 @@ class ProcessGroup:
             os.setpgid(pid, self.leader)
         self.alive.add(pid)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether no process is left, and none is to be started."""
+        return not self.alive and not self.to_start
+
     def kill(self) -> None:
-        """Kill all processes."""
+        """Kill all processes, and start no more."""
+        self.to_start = 0
         if self.alive:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.leader, signal.SIGKILL)
@@ -70,6 +82,8 @@ class ProcessGroup:
     def ended(self, pid: int, status: int, cpu: float) -> None:
         """Note that one has ended."""
         self.alive.discard(pid)
+        if not self.alive:
+            self.leader = 0  # its process group is gone: the next process leads another
         self.cpu += cpu
         code = os.waitstatus_to_exitcode(status)
         if code and self.error is None:
@@ -105,7 +119,8 @@ class BurnServer:
             poll.register(pipe, select.POLLIN)
         try:
             while True:
-                readable = {pipe for pipe, _ in poll.poll()}
+                is_starting = self._start_some()
+                readable = {pipe for pipe, _ in poll.poll(0 if is_starting else None)}
                 if wake in readable:
                     os.read(wake, 4096)
                     self._reap()
@@ -120,6 +135,8 @@ class BurnServer:
         if "kill" in request:
             if (doomed := self._groups.get(request["kill"])) is not None:
                 doomed.kill()
+                if doomed.is_over:
+                    self._end(doomed)
             return
         group = self._groups[request["job"]] = ProcessGroup(request["job"])
         try:
@@ -127,13 +144,11 @@ class BurnServer:
                 names = [name for mode in request["measure"] for name in self._kernels(mode)]
                 self._measure(names, request["turns"])
             else:
-                self._fork(group, self._work(request), request["threads"])
+                group.work, group.began = self._work(request), time.monotonic()
+                group.to_start = request["threads"]
         except (UnusableStressNgError, NoMemoryError) as error:
             group.error = str(error)
-        except OSError as error:
-            group.error = f"cannot start a burning process: {error.strerror}"
-            group.kill()
-        if not group.alive:
+        if group.is_over:
             self._end(group)
 
     def _read(self) -> bool:
@@ -160,13 +175,32 @@ class BurnServer:
         parts = tuple(KernelWork(name, self._rates[name], share) for name in names)
         return Work(number, parts, self._nice, buffer, request.get("cores"), program)
 
-    def _fork(self, group: ProcessGroup, work: Work, threads: int) -> None:
-        parent, group.began = os.getpid(), time.monotonic()
-        for _ in range(threads):
+    def _start_some(self) -> bool:
+        """Start some of the processes that are to be started; return whether there are more.
+
+        Each job gets as many at a time: one of many threads holds up neither the others nor the
+        request that cancels it.
+        """
+        for group in [one for one in self._groups.values() if one.to_start]:
+            try:
+                self._fork(group)
+            except OSError as error:
+                group.error = f"cannot start a burning process: {error.strerror}"
+                group.kill()
+                if group.is_over:
+                    self._end(group)
+        return any(group.to_start for group in self._groups.values())
+
+    def _fork(self, group: ProcessGroup) -> None:
+        if group.work is None:
+            return
+        parent = os.getpid()
+        for _ in range(min(group.to_start, FORKS_AT_ONCE)):
             pid = os.fork()
             if pid == 0:
-                burn(work, group.leader, parent)
+                burn(group.work, group.leader, parent)
             group.add(pid)
+            group.to_start -= 1
             self._owner[pid] = group
 
     def _kernels(self, mode: str) -> list[str]:
@@ -205,7 +239,7 @@ class BurnServer:
                 if (group := self._owner.pop(pid, None)) is None:
                     continue
                 group.ended(pid, status, usage.ru_utime + usage.ru_stime)
-                if not group.alive:
+                if group.is_over:
                     self._end(group)
 
     def _end(self, group: ProcessGroup) -> None:

@@ -17,7 +17,7 @@ from farm.app.jobs.submission import Manner, Submission
 from farm.app.long_running.farm_place import reach
 from farm.cli.operating import operating, require_confirmed
 from farm.core.errors import FarmError, InputError, TraceError
-from farm.core.model import Job
+from farm.core.model import MAX_THREADS, Job
 from farm.processes.signals import stop_on_signals
 from farm.records.traces import FORMATS
 from farm.terminal.field_options import Fields, with_fields
@@ -61,7 +61,7 @@ Like = Annotated[
         names=FIELDS,
         options={
             "attributes": typer.Option("--attribute"),
-            "threads": typer.Option(min=1),
+            "threads": typer.Option(min=1, max=MAX_THREADS),
             **_flags("heavy", "memory_heavy"),
             **{name: typer.Option(hidden=True) for name in URGENCY},
         },

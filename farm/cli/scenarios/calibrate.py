@@ -19,6 +19,7 @@ from farm.app.calibrating.calibration import (
 )
 from farm.app.calibrating.work_rates import burn_settings, rates_text
 from farm.core.errors import InputError, file_access
+from farm.core.model import MAX_THREADS
 from farm.results.figures.lines import Figure, write_figures
 from farm.results.output_file import check_output
 from farm.scenario.calibration import Calibration, read_calibration
@@ -33,7 +34,7 @@ def calibrate(
     jobs: Annotated[int, typer.Option(min=0, max=64)] = 4,
     repeats: Annotated[int, typer.Option(min=1, max=100)] = 5,
     reference: Reference = "pi",
-    threads: Annotated[int, typer.Option(min=1, max=256, hidden=True)] = 4,
+    threads: Annotated[int, typer.Option(min=1, max=MAX_THREADS, hidden=True)] = 4,
     cores: Annotated[int | None, typer.Option(min=1, hidden=True)] = None,
     alone: Annotated[str, typer.Option(hidden=True)] = "250ms",
     limit: Annotated[str, typer.Option(hidden=True)] = "1m",

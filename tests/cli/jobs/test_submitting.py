@@ -40,7 +40,10 @@ LINES = [
     ('{"service_time_s": 1, "score": 1e999}', ":1: not a job"),
     ('{"service_time_s": 1, "colour": 2}', ":1: unknown key 'colour'"),
     ('{"service_time_s": 1, "mode": "magic"}', ":1: mode: found 'magic'; allowed: timed"),
-    ('{"service_time_s": 1, "threads": 0}', ":1: threads: found 0; allowed: a whole number, 1"),
+    (
+        '{"service_time_s": 1, "threads": 0}',
+        ":1: threads: found 0; allowed: a whole number, from 1 to 256",
+    ),
     (b'\n{"job_id": "\xe9"}', ":2: byte 12 of the line is not UTF-8"),
     (LINE % "x" + LINE % ("y" * 300), ":1: not a job"),
     (LINE % ("y" * 300), ":1: job id of 300 characters"),

@@ -161,7 +161,8 @@ def test_garbage_is_refused_with_a_message_error(data: bytes):
         ({"size": -1.0}, "size -1.0"),
         ({"score": float("nan")}, "score nan"),  # JSON would have null, and refuse the message
         ({"level": 10**30}, "level 1000"),
-        ({"threads": 0}, "threads 0; allowed: a whole number, 1 or more"),
+        ({"threads": 0}, "threads 0; allowed: a whole number, from 1 to 256"),
+        ({"threads": 257}, "threads 257; allowed: a whole number, from 1 to 256"),
         ({"mode": "burn"}, "mode burn; allowed: timed, stress"),
         ({"arrived_at": -1.0}, "arrived_at -1.0; allowed: a finite number, 0"),
         ({"kind": "a\x1b[31mb"}, "kind 'a\\x1b[31mb' has control characters"),

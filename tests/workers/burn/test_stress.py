@@ -24,7 +24,7 @@ from tests.fixtures.processes import await_gone
 from workers.burn.burning_jobs import Burners, BurnSettings, parse_rates
 from workers.burn.kernels import MIB
 from workers.burn.limits import own_cores
-from workers.burn.server import BurnServer
+from workers.burn.server import FORKS_AT_ONCE, BurnServer
 
 from .conftest import PATIENCE, TINY, processes_under
 
@@ -189,12 +189,41 @@ def test_two_hundred_jobs_at_once(fire):
     await_gone(pids)
 
 
+def test_a_job_of_many_threads_is_started_in_steps_that_a_cancel_ends(monkeypatch, capfd):
+    """All were forked before the next request was read: nothing could stop a thousand."""
+    server, forked = BurnServer({"rates": TINY}), iter(range(100_000, 200_000))
+    monkeypatch.setattr(os, "fork", lambda: next(forked))
+    monkeypatch.setattr(os, "setpgid", lambda *_: None)
+    killed: list[int] = []
+    monkeypatch.setattr(os, "killpg", lambda group, _: killed.append(group))
+    for number in (1, 2):
+        server.handle({"job": number, "mode": "stress", "threads": 100, "seconds": 0.1})
+    assert server._start_some()
+    assert [len(group.alive) for group in server._groups.values()] == [FORKS_AT_ONCE] * 2
+    server.handle({"kill": 1})
+    while server._start_some():
+        pass
+    assert [len(group.alive) for group in server._groups.values()] == [FORKS_AT_ONCE, 100]
+    assert killed == [100_000]
+    server.handle({"job": 3, "mode": "stress", "threads": 100, "seconds": 0.1})
+    server.handle({"kill": 3})
+    assert json.loads(capfd.readouterr().out)["job"] == 3
+
+
+def test_a_job_whose_first_processes_have_ended_starts_the_others_all_the_same(fire):
+    """They were to join a process group that was gone."""
+    one = fire()
+    one.start("stress", 0.001, threads=3 * FORKS_AT_ONCE)
+    assert one.end().error is None
+
+
 def test_a_job_that_cannot_start_fails_with_a_reason(monkeypatch, capfd):
     """Out of processes, for example: one job fails with the system's message, the next is tried."""
     server = BurnServer({"rates": TINY})
     monkeypatch.setattr(os, "fork", lambda: os.close(4095))
     for number in (1, 2):
         server.handle({"job": number, "mode": "stress", "threads": 2, "seconds": 0.1})
+    assert not server._start_some()
     answers = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
     assert [(told["job"], told["error"]) for told in answers] == [
         (number, "cannot start a burning process: Bad file descriptor") for number in (1, 2)
