@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable, Container, Iterator, Mapping
+from contextvars import ContextVar
 from itertools import pairwise
 from textwrap import dedent
 from typing import Any, ClassVar, Self, get_args, get_origin
@@ -15,13 +16,24 @@ from typing import Any, ClassVar, Self, get_args, get_origin
 from pydantic import (
     BaseModel,
     ConfigDict,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
     ModelWrapValidatorHandler,
+    SerializationInfo,
     ValidationError,
     model_validator,
 )
-from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, ErrorDetails, InitErrorDetails, PydanticCustomError
+from pydantic_core.core_schema import (
+    no_info_plain_validator_function,
+    plain_serializer_function_ser_schema,
+)
 
 from farm.core.errors import nearest
+
+_IN_A_SECTION = ContextVar("_IN_A_SECTION", default=False)
+"""Whether a section is being built: those in it are built when a file has their key."""
 
 
 class Mapped(BaseModel):
@@ -41,6 +53,35 @@ class Mapped(BaseModel):
     one_of: ClassVar[tuple[str, ...]] = ()
     #: a plain value of one of these types (not a boolean) is short for this key
     short_for: ClassVar[tuple[str, tuple[type, ...]] | None] = None
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Return what pydantic needs to build the section, or to build it later.
+
+        A scenario has some forty kinds of sections, of which most files use ten.
+        """
+        if _IN_A_SECTION.get():
+            return no_info_plain_validator_function(
+                cls.model_validate,
+                # by this name a JSON Schema has it among its definitions, once
+                ref=f"{cls.__module__}.{cls.__qualname__}:{id(cls)}",
+                serialization=plain_serializer_function_ser_schema(_dumped, info_arg=True),
+            )
+        token = _IN_A_SECTION.set(True)
+        try:
+            return handler(source)
+        finally:
+            _IN_A_SECTION.reset(token)
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Return the JSON Schema of the section, for which it is built now if it was not."""
+        if core_schema["type"] == "function-plain":
+            cls.model_rebuild()
+            core_schema = cls.__pydantic_core_schema__
+        return handler(core_schema)
 
     @model_validator(mode="wrap")
     @classmethod
@@ -85,6 +126,10 @@ class Mapped(BaseModel):
         found = f"{' and '.join(given)} together" if given else "none of them"
         hint = f" ({given[0]}: null takes it away)" if given else ""
         raise ValueError(f"found {found}; allowed: exactly one of {', '.join(keys)}{hint}")
+
+
+def _dumped(section: BaseModel, info: SerializationInfo) -> dict[str, Any]:
+    return section.model_dump(mode=info.mode, exclude_none=info.exclude_none)
 
 
 class Section(Mapped):
@@ -147,7 +192,7 @@ def describe_keys(schema: dict[str, Any], base: type[BaseModel]) -> None:
     It reads the sources, which takes a tenth of a second, so only when a schema is requested.
     """
     definitions = {schema["title"]: schema, **schema.get("$defs", {})}
-    for model in _derived(base):
+    for model in derived(base):
         found = definitions.get(model.__name__, {})
         # a section with a short form has its keys one level deeper
         forms = (form.get("properties", {}) for form in (found, *found.get("anyOf", ())))
@@ -158,10 +203,11 @@ def describe_keys(schema: dict[str, Any], base: type[BaseModel]) -> None:
             properties[name]["description"] = texts[name]
 
 
-def _derived(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
+def derived(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    """Yield a section and all that are derived from it."""
     yield model
     for one in model.__subclasses__():
-        yield from _derived(one)
+        yield from derived(one)
 
 
 def _docstrings(model: type[BaseModel]) -> dict[str, str]:

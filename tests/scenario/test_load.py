@@ -1,6 +1,8 @@
 """Valid scenario files: their meaning, extends, --set, and back to YAML."""
 
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -199,3 +201,17 @@ def test_a_step_is_told_with_the_values_before_and_after() -> None:
         on_step=steps.append,
     )
     assert steps == ["pools.linux.builders: 12 → 11", "pools.windows.builders: 4 → 6"]
+
+
+def test_a_section_is_built_when_a_file_has_its_key():
+    """To build all kinds of sections takes longer than to play most files."""
+    code = (
+        "from farm.scenario import load_scenario\n"
+        "from farm.scenario.section import Mapped, derived\n"
+        "load_scenario('mm1')\n"
+        "print(*(one.__name__ for one in derived(Mapped) if one.__pydantic_complete__))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    built = set(done.stdout.split())
+    assert {"Scenario", "Pool", "Arrivals"} <= built
+    assert not built & {"Contention", "ProvisionerSettings", "Matrices", "Losses", "TwinErrors"}
