@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Mapping
 from typing import NoReturn
@@ -10,10 +9,8 @@ from typing import NoReturn
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from farm.terminal.plain_text import message, plain
-
-#: width of a table in a file or a pipe, where nothing needs to be folded
-WIDE = 1000
+from farm.terminal.plain_text import message, plain, width_of_pipes
+from farm.terminal.tables import Styled
 
 COLOURS = {
     "succeeded": "green", "failed": "red", "cancelled": "yellow", "running": "cyan",
@@ -29,14 +26,14 @@ class FarmConsole(Console):
         stream = sys.stderr if stderr else sys.stdout
         # rich would fold output to a pipe as on a terminal of 80 columns
         piped = stream is None or not stream.isatty()
-        width = shutil.get_terminal_size((WIDE, 40)).columns if piped else None
+        width = width_of_pipes() if piped else None
         super().__init__(stderr=stderr, width=width, markup=False, emoji=False, highlight=False)
 
     def note(self, *what: RenderableType) -> None:
         """Print remarks unfolded, their texts made plain, and tables, folded if need be."""
         for one in what:
             shown = message(one) if isinstance(one, str) else one
-            self.print(shown, soft_wrap=isinstance(one, str | Text))
+            self.print(shown, soft_wrap=isinstance(one, str | Styled | Text))
 
     def on_broken_pipe(self) -> NoReturn:
         """Let the command line handle it, as for all other output (farm.cli.main:Commands)."""

@@ -6,17 +6,16 @@ from collections.abc import Iterable
 from html import escape
 
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.segment import Segment
 from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
+from farm.terminal.plain_tables import GAP
 from farm.terminal.plain_text import MAX_MESSAGE, plain
-from farm.terminal.tables import Cell, Listing, ListingColumn
+from farm.terminal.tables import Cell, Listing, ListingColumn, Parts, Styled
 
-#: columns of blank space between two columns
-GAP = 2
 #: minimum width of a folded column: with others that can be left out, and without
 FOLDED, NARROW = 24, 12
 
@@ -103,6 +102,8 @@ class Layout:
 
 
 def _cell(value: Cell, column: ListingColumn) -> Text:
+    if isinstance(value, Styled):
+        return value.__rich__()
     if isinstance(value, Text):
         return value
     return Text(plain(value, MAX_MESSAGE) if column.folds else plain(value))
@@ -116,16 +117,18 @@ def _without_trailing_blanks(line: list[Segment]) -> list[Segment]:
     return line
 
 
-def html_of(what: RenderableType) -> str:
+def html_of(what: object) -> str:
     """Return tables and texts as HTML, for notebooks; colours are those of the terminal."""
-    if isinstance(what, Group):
-        return "".join(map(html_of, what.renderables))
+    if isinstance(what, Parts):
+        return "".join(map(html_of, what))
+    if isinstance(what, Styled):
+        what = what.__rich__()
     if isinstance(what, Listing):
         return what.html
     return f"<p>{_span(Text(what) if isinstance(what, str) else what)}</p>" if what else ""
 
 
-def _span(what: RenderableType) -> str:
+def _span(what: object) -> str:
     text = what if isinstance(what, Text) else Text(str(what))
     style = Style.parse(str(text.style) or "none")
     looks = ["font-weight:bold"] * bool(style.bold) + ["opacity:.6"] * bool(style.dim)
@@ -133,14 +136,3 @@ def _span(what: RenderableType) -> str:
         looks.append(f"color:{style.color.name}")
     inner = escape(text.plain)
     return f'<span style="{";".join(looks)}">{inner}</span>' if looks else inner
-
-
-def story(rows: Iterable[tuple[str, object]]) -> Listing:
-    """Return a table of names and values."""
-    return Listing(
-        (ListingColumn(""), ListingColumn("", folds=True)),
-        [
-            (Text(plain(name), "bold"), v if isinstance(v, Text) else Text(plain(v)))
-            for name, v in rows
-        ],
-    )

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TextIO
 
 import msgspec
 import typer
 
-from farm.terminal.plain_text import is_plain, write_messages
+from farm.terminal.plain_tables import NotPlainError, plain_text_of
+from farm.terminal.plain_text import is_plain, width_of_pipes, write_messages
 from farm.units import format_time
 
 if TYPE_CHECKING:  # rich takes 20 ms to import, and JSON needs none of it
@@ -50,11 +51,24 @@ def _console(*, err: bool) -> FarmConsole:
 def note(*what: RenderableType, err: bool = False) -> None:
     """Print remarks unfolded, their texts made plain, and tables, folded if need be."""
     stream = sys.stderr if err else sys.stdout
-    texts = [text for text in what if isinstance(text, str)]
-    if len(texts) == len(what) and is_plain(stream):
-        write_messages(stream, *texts)
+    for one in what:
+        if not is_plain(stream):
+            _console(err=err).note(one)
+        elif isinstance(one, str):
+            write_messages(stream, one)
+        else:
+            _write_plainly(stream, one, err=err)
+
+
+def _write_plainly(stream: TextIO, what: RenderableType, *, err: bool) -> None:
+    """Write to a plain stream what need not be laid out by rich."""
+    try:
+        text = plain_text_of(what, width_of_pipes())
+    except NotPlainError:
+        _console(err=err).note(what)
     else:
-        _console(err=err).note(*what)
+        stream.write(text)
+        stream.flush()
 
 
 def remark(*lines: str, quiet: bool = False) -> None:

@@ -6,10 +6,13 @@ reverse the text direction) are made visible instead of being sent; JSON output 
 
 from __future__ import annotations
 
+import shutil
 from typing import TextIO
 
 from farm.terminal.settings import wants_colours
 
+#: width of a table in a file or a pipe, where nothing needs to be folded
+WIDE = 1000
 #: maximum number of characters shown of a text, and of a message
 MAX_TEXT, MAX_MESSAGE = 200, 4000
 
@@ -37,6 +40,11 @@ def is_plain(stream: TextIO | None) -> bool:
     Who writes to it needs no rich, which takes longer to import than most messages to make.
     """
     return stream is not None and not stream.isatty() and not wants_colours()
+
+
+def width_of_pipes() -> int:
+    """Return how wide tables in files and pipes may be, unless COLUMNS says it."""
+    return shutil.get_terminal_size((WIDE, 40)).columns
 
 
 def write_messages(stream: TextIO, *texts: object, mark: str = "") -> None:

@@ -7,8 +7,10 @@ What lays them out is imported when they are shown: it takes 50 ms.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from farm.terminal.plain_text import plain
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
     from farm.terminal.layout import Layout
 
-Cell: TypeAlias = "str | Text"
+Cell: TypeAlias = "str | Styled | Text"
 
 
 class ListingColumn(NamedTuple):
@@ -86,21 +88,59 @@ class Listing:
         return self._layout.lines(console, options)
 
 
-def styled(text: str, style: str = "") -> Text:
+class Styled:
+    """A text in parts, each in a style of rich's, which makes it when it is shown in colours."""
+
+    def __init__(self, *parts: tuple[str, str]) -> None:
+        self.parts = parts
+
+    @property
+    def plain(self) -> str:
+        """The text without its styles."""
+        return "".join(text for text, _ in self.parts)
+
+    def __rich__(self) -> Text:
+        from rich.text import Text  # noqa: PLC0415 - as a layout is
+
+        if len(self.parts) == 1:
+            return Text(*self.parts[0])
+        return Text.assemble(*self.parts)
+
+
+class Parts(tuple[object, ...]):
+    """What is shown one below the other."""
+
+    __slots__ = ()
+
+    def __rich_console__(self, *_: object) -> Iterator[RenderableType]:
+        yield from self  # type: ignore[misc]
+
+
+def styled(text: str, style: str = "") -> Styled:
     """Return a text in a style."""
-    from rich.text import Text  # noqa: PLC0415 - as a layout is
-
-    return Text(text, style)
+    return Styled((text, style))
 
 
-def group(*parts: RenderableType) -> RenderableType:
+def group(*parts: object) -> Parts:
     """Return what is shown one below the other."""
-    from rich.console import Group  # noqa: PLC0415 - as a layout is
-
-    return Group(*parts)
+    return Parts(parts)
 
 
-def as_html(what: RenderableType) -> str:
+def story(rows: Iterable[tuple[str, object]]) -> Listing:
+    """Return a table of names and values."""
+    return Listing(
+        (ListingColumn(""), ListingColumn("", folds=True)),
+        [(styled(plain(name), "bold"), _of_story(value)) for name, value in rows],
+    )
+
+
+def _of_story(value: object) -> Cell:
+    if isinstance(value, Styled) or hasattr(value, "__rich_console__"):
+        return value  # type: ignore[return-value]
+    return styled(plain(value))
+
+
+def as_html(what: object) -> str:
     """Return tables and texts as HTML, for notebooks; colours are those of the terminal."""
     from farm.terminal.layout import html_of  # noqa: PLC0415 - as a layout is
 

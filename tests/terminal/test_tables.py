@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from farm.terminal.layout import story
-from farm.terminal.tables import Listing, folding, numbers, texts
+from farm.terminal.tables import Listing, folding, numbers, story, texts
 
 FARM = Path(__file__).parents[2] / "farm"
 COLUMNS = (*texts("job", "kind"), *numbers("mean wait", "cost"), *folding("why"))

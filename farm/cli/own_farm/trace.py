@@ -19,10 +19,9 @@ from farm.records.slicing import instant_of, sliced
 from farm.results.descriptive_statistics import Spread
 from farm.results.formatting import readable_ratio, readable_span
 from farm.terminal.command_help import command_group
-from farm.terminal.layout import story
 from farm.terminal.options import AsJson, Quiet
 from farm.terminal.output import note, print_json, progress, reading_progress, remark
-from farm.terminal.tables import Listing, folding, numbers
+from farm.terminal.tables import Listing, folding, numbers, story
 from farm.twin.workload import workload_text
 from farm.units import many
 

@@ -6,7 +6,7 @@ import csv
 import io
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from farm.csv_cells import harmless
 from farm.results.comparison.answer import (
@@ -25,11 +25,17 @@ from farm.results.comparison.sweep import Played, Sweep, SweepRow
 from farm.results.formatting import readable_percent, readable_span, sentence
 from farm.scenario import TwinErrors
 from farm.scenario.model import NOT_DISTINGUISHABLE
-from farm.terminal.tables import Listing, as_html, folding, group, numbers, styled, texts
-
-if TYPE_CHECKING:  # it takes 50 ms to import, and JSON needs none of it
-    from rich.console import RenderableType
-    from rich.text import Text
+from farm.terminal.tables import (
+    Listing,
+    Parts,
+    Styled,
+    as_html,
+    folding,
+    group,
+    numbers,
+    styled,
+    texts,
+)
 
 ABOUT = (
     "stretch: response time ÷ service time alone; fairness index: Jain's, of the parties' mean "
@@ -50,7 +56,7 @@ TIDY = (
 """The columns of a tidy table, after those of the axes."""
 
 
-def render_sweep(sweep: Sweep, metrics: Sequence[Metric]) -> RenderableType:
+def render_sweep(sweep: Sweep, metrics: Sequence[Metric]) -> Parts:
     """Return the answer of a sweep and its matrix: a line per setting, some metrics."""
     answer = styled(sentence(answer_of_sweep(sweep, metrics[0])), "bold")
     matrix, lines = _matrix(sweep, metrics), [*remarks(sweep)]
@@ -92,9 +98,9 @@ def _matrix(sweep: Sweep, metrics: Sequence[Metric]) -> Listing:
     for metric in metrics:
         columns += numbers(metric.name.replace("_", " "))
         columns += [*numbers(*["±"] * noisy), *texts(*["against"] * several)]
-    rows: list[list[str | Text]] = []
+    rows: list[list[str | Styled]] = []
     for line in lines:
-        row: list[str | Text] = [*line.settings]
+        row: list[str | Styled] = [*line.settings]
         for mean, half, against in line.cells:
             row += [mean, *[half] * noisy, *[against] * several]
         rows.append([*row, *["*" if line.best else ""] * several])
@@ -105,7 +111,7 @@ class MatrixRow(NamedTuple):
     """A setting of a sweep: for each metric its mean, its ±, and what it is against the base."""
 
     settings: tuple[str, ...]
-    cells: list[tuple[str, str, Text]]
+    cells: list[tuple[str, str, Styled]]
     #: no other setting waits less and costs no more
     best: bool
 
@@ -126,7 +132,7 @@ def matrix_of(sweep: Sweep, metrics: Sequence[Metric]) -> Iterator[MatrixRow]:
         yield MatrixRow(settings, cells, setting_name(rows[WAIT].settings) in best)
 
 
-def _cells(row: SweepRow, *, whole: bool, shares: bool) -> tuple[str, str, Text]:
+def _cells(row: SweepRow, *, whole: bool, shares: bool) -> tuple[str, str, Styled]:
     """Return a mean, its ±, and its difference with the verdict; ``whole``: its interval too."""
     half = None if row.interval is None else (row.interval.high - row.interval.low) / 2
     mean, around = readable(row.mean, row.unit), "" if half is None else readable(half, row.unit)
@@ -211,7 +217,7 @@ def as_csv(rows: Sequence[dict[str, object]]) -> str:
     return text.getvalue()
 
 
-def render_comparison(comparison: Comparison) -> RenderableType:
+def render_comparison(comparison: Comparison) -> Parts:
     """Return a comparison: its answer, and a table; of several with the base, a matrix."""
     answer, pairs = styled(sentence(comparison.answer), "bold"), comparison.pairs
     if len(pairs) == 1:
@@ -241,7 +247,7 @@ def _metrics_by_run(pairs: Sequence[PairComparison]) -> Listing:
 
 def matrix_of_comparison(
     pairs: Sequence[PairComparison], metrics: Sequence[Metric] = METRICS
-) -> Iterator[tuple[str, str, list[tuple[str, Text]]]]:
+) -> Iterator[tuple[str, str, list[tuple[str, Styled]]]]:
     """Yield each metric, its value in the base, and in each other run with what it is against."""
     names = {metric.name for metric in metrics}
     for found in zip(*(pair.metrics for pair in pairs), strict=True):
@@ -257,7 +263,7 @@ def matrix_of_comparison(
         yield name, readable(found[0].base, found[0].unit), runs
 
 
-def _pair(pair: PairComparison) -> RenderableType:
+def _pair(pair: PairComparison) -> Parts:
     table = Listing(
         (*texts(""), *numbers("base", "other", "difference", "from", "to", "verdict")),
         [_compared(metric) for metric in pair.metrics if metric.base or metric.other],
@@ -293,14 +299,14 @@ def table_of_parts(pair: PairComparison) -> list[tuple[str, ...]]:
 
 
 def _parts(pair: PairComparison) -> list[Listing]:
-    rows: list[list[str | Text]] = [
+    rows: list[list[str | Styled]] = [
         [*row[:-1], styled(row[-1], STYLES.get(row[-1], ""))] for row in table_of_parts(pair)
     ]
     columns = (*texts(PART_HEADINGS[0]), *numbers(*PART_HEADINGS[1:]))
     return [Listing(columns, rows, title=f"{pair.other} against {pair.base}")] if rows else []
 
 
-def _compared(metric: MetricComparison) -> list[str | Text]:
+def _compared(metric: MetricComparison) -> list[str | Styled]:
     unit, verdict, of = metric.unit, metric.verdict or "", (metric.difference, metric.relative)
     values = [readable(one, unit) for one in (metric.base, metric.other)]
     cells = difference_cells(*of, metric.interval, unit, metric.base)

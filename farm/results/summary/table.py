@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from rich.console import RenderableType
-from rich.text import Text
-
 from farm.results.descriptive_statistics import Spread
 from farm.results.formatting import (
     readable_percent,
@@ -16,17 +13,26 @@ from farm.results.formatting import (
 )
 from farm.results.summary.costs import Part
 from farm.results.summary.summary import Quiescence, Summary
-from farm.terminal.layout import story
-from farm.terminal.tables import Listing, as_html, group, numbers, styled, texts
+from farm.terminal.tables import (
+    Listing,
+    Parts,
+    Styled,
+    as_html,
+    group,
+    numbers,
+    story,
+    styled,
+    texts,
+)
 from farm.units import many
 
 
-def render_summary(summary: Summary) -> RenderableType:
+def render_summary(summary: Summary) -> Parts:
     """Return a summary as rich tables: times, and costs."""
     where = f"  {summary.world}, {summary.policy}, seed {summary.seed}"
     if summary.world == "live":
         where += f", {summary.engine}"  # the server; a simulation is the same by either engine
-    title = Text.assemble((summary.name, "bold"), where)
+    title = Styled((summary.name, "bold"), (where, ""))
     parts = [_pools(summary.pools)] if len(summary.pools) > 1 else []
     return group(title, story(_events(summary)), _spreads(summary), *parts)
 
