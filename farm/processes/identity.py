@@ -29,21 +29,32 @@ def process_space() -> str:
 
 def began_at(pid: int) -> str:
     """Return a mark of the moment at which a process began; empty if it is gone."""
-    with contextlib.suppress(OSError):
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return "" if fields[0] == "Z" else fields[19]
-    if Path("/proc/self/stat").exists():
-        return ""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
-        command = ["ps", "-o", "lstart=", "-p", str(pid)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
-        return done.stdout.strip()
+        return _began_at(pid)
     return ""
 
 
 def is_alive(pid: int, began: str) -> bool:
-    """Whether the process that began then is still there (and not a zombie)."""
-    return began_at(pid) == began != ""
+    """Whether the process that began then is still there (and not a zombie).
+
+    If that cannot be found out (this process has no file descriptors left), it may be.
+    """
+    try:
+        return _began_at(pid) == began != ""
+    except (OSError, subprocess.SubprocessError):
+        return began != ""
+
+
+def _began_at(pid: int) -> str:
+    """Return a mark as ``began_at``; raises OSError, SubprocessError if that cannot be known."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return "" if fields[0] == "Z" else fields[19]
+    if Path("/proc/self/stat").exists():
+        return ""
+    command = ["ps", "-o", "lstart=", "-p", str(pid)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
+    return done.stdout.strip()
 
 
 @contextlib.contextmanager

@@ -33,6 +33,8 @@ log = logging.getLogger("farm.supervisor")
 MAX_RESTARTS, SOON = 6, 5.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
 STOP_TIMEOUT = 15.0
+#: real seconds until what the system has refused is tried again
+TRY_AGAIN = 1.0
 
 
 class Service(msgspec.Struct, frozen=True):
@@ -83,6 +85,8 @@ class _Running:
         self.process: subprocess.Popen[bytes] | None = None
         self.pipe = _KeeperPipe()
         self.restarts = Restarts()
+        #: why it could not be started when that was tried last; empty: it could
+        self.not_started = ""
 
 
 class Supervisor:
@@ -119,7 +123,7 @@ class Supervisor:
             if running.process is not None and running.process.poll() is not None:
                 self._ended(running, now)
             if running.process is None and now >= running.restarts.not_before:
-                self._start(running)
+                self._start_again(running, now)
             if running.process is None:
                 due = min(due, running.restarts.not_before - now)
         return due
@@ -177,6 +181,21 @@ class Supervisor:
                 process_group=0,
             )
         log.info("%s runs as process %d", service.name, running.process.pid)
+
+    def _start_again(self, running: _Running, now: float) -> None:
+        """Start a service if the system lets us: descriptors, processes or memory may be used up.
+
+        That is none of the service's doing, so it is tried again for as long as it takes.
+        """
+        try:
+            self._start(running)
+        except OSError as error:
+            running.restarts.not_before = now + TRY_AGAIN
+            if str(error) != running.not_started:
+                log.error("%s cannot be started: %s; tried again", running.service.name, error)
+            running.not_started = str(error)
+        else:
+            running.not_started = ""
 
     def _ended(self, running: _Running, now: float) -> None:
         name, process = running.service.name, running.process

@@ -102,9 +102,12 @@ def _in_our_words(error: Any) -> str:
 def _print(text: str, *, error: bool = True) -> None:
     mark = "error: " if error else ""
     with contextlib.suppress(OSError):  # standard error may be on the full disk
-        if is_plain(sys.stderr):
-            write_messages(sys.stderr, text, mark=mark)
-            return
-        from farm.terminal.console import print_message  # noqa: PLC0415 - rich, for colours
+        if not is_plain(sys.stderr):
+            # an error may be that there are no file descriptors left: nothing can be imported then
+            with contextlib.suppress(ImportError, OSError):
+                from farm.terminal.console import print_message  # noqa: PLC0415 - rich, for colours
 
-        print_message(mark, text)
+                print_message(mark, text)
+                return
+        if sys.stderr is not None:
+            write_messages(sys.stderr, text, mark=mark)

@@ -192,6 +192,19 @@ def test_a_farm_that_is_restored_from_its_log_may_take_longer(keeper, tmp_path: 
     assert not commits
 
 
+def test_what_the_system_refuses_the_keeper_is_tried_again(keeper, monkeypatch, caplog):
+    """No file descriptors are left, or no memory: its own end would be that of the whole farm."""
+    farm = EndingFarm()
+    keeper._revival = farm_daemon._Revival(farm)
+    with monkeypatch.context() as shortage:
+        shortage.setattr(keeper, "_hosts", Path("/nowhere").read_text)
+        assert [keeper._look_after(farm, farm) for _ in range(3)] == [1.0] * 3
+    assert len(caplog.messages) == 1
+    assert "the system refuses what keeps the farm up: " in caplog.text
+    assert keeper._look_after(farm, farm) == 1.0
+    assert keeper._refused == ""
+
+
 @pytest.mark.parametrize(("hosts", "log"), [(None, "scheduler.log"), (0, "provisioner.log")])
 def test_a_farm_that_does_not_come_up_says_what_is_missing(keeper, monkeypatch, hosts, log):
     """A busy machine gets the time that it is allowed; then the part, the load and the log."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from farm.core.errors import RunError, ServerError
 from farm.live.redis.connection import connect
 from farm.live.redis.server import EmbeddedServer, GivenServer
 from farm.processes import log_files
+from farm.processes.identity import began_at, is_alive
 from farm.processes.signals import Wakeups
 from farm.processes.supervisor import (
     FIRST_PAUSE,
@@ -55,6 +58,15 @@ STAYS = "import time; time.sleep(600)"
 def ends_with(code: int) -> str:
     """Return a service that ends at once."""
     return f"print('what it said', flush=True); raise SystemExit({code})"
+
+
+def raises(error: Exception) -> Callable[..., None]:
+    """Return a function that raises this error."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    return fail
 
 
 def until_gone(supervisor: Supervisor, wakeups: Wakeups) -> None:
@@ -152,6 +164,36 @@ def test_a_service_is_not_given_up_while_the_disk_is_full(
     for _ in range(MAX_RESTARTS + 1):
         until_gone(supervisor, wakeups)
         supervisor.check()
+
+
+def test_a_service_that_the_system_does_not_start_is_tried_again(
+    keep, wakeups, monkeypatch, caplog
+):
+    """A keeper without file descriptors ended, and with it the farm's server and all hosts."""
+    monkeypatch.setattr("farm.processes.supervisor.FIRST_PAUSE", 0.0)
+    supervisor = keep(ends_with(1))
+    supervisor.start()
+    until_gone(supervisor, wakeups)
+    with monkeypatch.context() as shortage:
+        error = OSError(errno.EMFILE, "too many open files")
+        shortage.setattr(supervisor, "_start", raises(error))
+        for _ in range(2 * MAX_RESTARTS):
+            assert 0 < supervisor.check() < 10
+            supervisor._running["service"].restarts.not_before = 0.0
+    supervisor.check()
+    assert supervisor.process("service") is not None
+    assert len([line for line in caplog.messages if "cannot be started" in line]) == 1
+
+
+def test_a_process_that_cannot_be_looked_at_is_not_taken_for_dead(monkeypatch):
+    """Without file descriptors every process had ended: a standby took a healthy farm over."""
+    pid, began = os.getpid(), began_at(os.getpid())
+    assert is_alive(pid, began)
+    assert not is_alive(pid, "another one")
+    with monkeypatch.context() as shortage:
+        shortage.setattr(Path, "read_text", raises(OSError(errno.EMFILE, "too many open files")))
+        assert is_alive(pid, began)
+        assert began_at(pid) == ""
 
 
 def test_a_paused_service_is_woken_to_end(keep, wakeups):

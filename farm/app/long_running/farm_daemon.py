@@ -29,7 +29,7 @@ from farm.processes import log_files
 from farm.processes.child import become_subreaper, end_at_once, unsupervised
 from farm.processes.identity import began_at, is_alive
 from farm.processes.signals import Wakeups
-from farm.processes.supervisor import Restarts, Service, Supervisor, takes_writes
+from farm.processes.supervisor import TRY_AGAIN, Restarts, Service, Supervisor, takes_writes
 from farm.scenario import Scenario, load_scenario
 from farm.scenario.model import StandingFarm
 from provisioner.backends.process import HostFile, read_host_file
@@ -168,6 +168,8 @@ class FarmKeeper:
         self._accept_loss = accept_loss
         #: 1: drain, then end; 2: end
         self._asked = 0
+        #: what the system has refused at the last look; empty: nothing
+        self._refused = ""
         #: builders that were not draining when we began to end
         self._drained: set[str] = set()
         self._wakeups = Wakeups(self._on_request)
@@ -291,13 +293,27 @@ class FarmKeeper:
         """Sleep until a process ends, or a stop is requested."""
         while not self._asked:
             due = self._look_after(supervisor, server)
-            log_files.tidy(self._folder)
+            with contextlib.suppress(OSError):  # the next time will do
+                log_files.tidy(self._folder)
             self._wakeups.wait(min(due, TIDY_INTERVAL))
 
     def _look_after(self, supervisor: Supervisor, server: Server) -> float:
-        """Start again what has ended; return after how many seconds the next look is due."""
-        due = min(self._revival.check(time.monotonic()), supervisor.check(), self._place.retry())
-        self._end_unsupervised({server.pid, *supervisor.pids()})
+        """Start again what has ended; return after how many seconds the next look is due.
+
+        What the system refuses (it has no file descriptors, no processes or no memory left) is
+        tried again: to end would end what still works.
+        """
+        try:
+            due = min(
+                self._revival.check(time.monotonic()), supervisor.check(), self._place.retry()
+            )
+            self._end_unsupervised({server.pid, *supervisor.pids()})
+        except OSError as error:
+            if str(error) != self._refused:
+                log.error("the system refuses what keeps the farm up: %s; tried again", error)
+            self._refused = str(error)
+            return TRY_AGAIN
+        self._refused = ""
         return due
 
     def _end(self, supervisor: Supervisor, server: Server, client: FarmClient) -> None:

@@ -103,7 +103,10 @@ class EmbeddedServer:
             # earlier farm, which was killed, is waited for
             held = list[int]()
             try:
-                self._folder = tempfile.TemporaryDirectory(prefix="farm-redis-")
+                # to remove it takes a file descriptor, too: it may have to stay
+                self._folder = tempfile.TemporaryDirectory(
+                    prefix="farm-redis-", ignore_cleanup_errors=True
+                )
                 if self.data is not None:
                     self.data.mkdir(parents=True, exist_ok=True)
                     self.data.chmod(0o700)

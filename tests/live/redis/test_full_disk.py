@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -69,3 +70,19 @@ def test_the_farm_waits_for_a_full_disk(tmp_path: Path, small_disk: Path):
         farm.until_ended(*late)
         assert farm.services() == services
         assert farm.attempts(*jobs, *late) == [1] * 24
+
+
+@pytest.mark.slow
+def test_the_farm_waits_for_file_descriptors(tmp_path: Path):
+    """Its keeper has none, and server and schedulers end: all come back, and every job ends."""
+    with disturbed(tmp_path) as farm:
+        keeper, jobs = farm.place.pid, [f"job-{number}" for number in range(6)]
+        farm.submit(*jobs, service_time="1s")
+        usual = resource.prlimit(keeper, resource.RLIMIT_NOFILE)
+        resource.prlimit(keeper, resource.RLIMIT_NOFILE, (4, usual[1]))
+        for pid in farm.processes("redis-server", "valkey-server", "scheduler"):
+            os.kill(pid, signal.SIGKILL)
+        farm.until(lambda: farm.said("Too many open files", "farm") >= 3, "saying it")
+        resource.prlimit(keeper, resource.RLIMIT_NOFILE, usual)
+        farm.until_ended(*jobs)
+        assert farm.place.pid == keeper
