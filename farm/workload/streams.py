@@ -85,7 +85,7 @@ def _by_numpy(rng: random.Random, count: int) -> Floats:
 
 def logarithms(numbers: Floats) -> Floats:
     """Return ln(1 - u) of each number, to the last bit as ``math.log1p`` (NumPy's differs)."""
-    return np.fromiter(map(math.log1p, (-numbers).tolist()), np.float64, len(numbers))
+    return np.fromiter(map(math.log1p, (-numbers).data), np.float64, len(numbers))
 
 
 def drawn(quantile: Quantile, numbers: Floats) -> Floats:

@@ -71,11 +71,12 @@ def taken(jobs: Jobs, column: Column[Any], rows: Numbers) -> Any:
     found = _held(jobs).column(field)
     if isinstance(found, np.ndarray):
         return found[rows]
-    some = found.taken(rows)
-    if isinstance(some, Repeating) and column.made in (coded, attributed):
-        made = column.made(some.values)
-        return Coded(made.numbers[some.codes], made.values)
-    return column.made(some.tolist())
+    if isinstance(found, Repeating) and column.made in (coded, attributed):
+        made = column.made(found.values)
+        if len(found.values) == 1:  # most columns have one value alone
+            return Coded(np.broadcast_to(made.numbers, len(rows)), made.values)
+        return Coded(made.numbers[found.codes[rows]], made.values)
+    return column.made(found.taken(rows).tolist())
 
 
 def loads_of(
