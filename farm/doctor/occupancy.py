@@ -19,8 +19,8 @@ from farm.results.table.columns import Floats
 MIN_SHARE_OF_FULL = 0.9
 """Share of the most jobs that ever ran at once, from which a limit on them was reached: between
 two jobs a place is empty for a moment."""
-MIN_TIME_ABOVE_CAPACITY = 0.01
-"""Share of the time with more than the capacity told, from which that is no clock's mistake."""
+MIN_TIME_ABOVE_LIMIT = 0.01
+"""Share of the time with more than the slots told, from which that is no clock's mistake."""
 MIN_SHARE_UNLIKE = 0.05
 """Share of jobs that take another number of slots than most, from which placement decides."""
 
@@ -149,7 +149,7 @@ def refuse_more_than_slots(bundle: Bundle) -> None:
     steps = steps_of(NO_SPANS, NO_SPANS, running, float(started_at.min()), float(ended_at.max()))
     is_above = steps.slots > declared * (1 + 1e-9)
     share = float(steps.lasts[is_above].sum() / steps.lasts.sum())
-    if share >= MIN_TIME_ABOVE_CAPACITY:
+    if share >= MIN_TIME_ABOVE_LIMIT:
         raise TraceError(
             f"not believable: {share:.0%} of the time more is running than the capacity told: up "
             f"to {steps.slots.max():g} slots of {declared:g}"

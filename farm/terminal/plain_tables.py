@@ -44,8 +44,8 @@ def _lines_of_table(table: Listing, width: int) -> list[str]:
         raise NotPlainError
     lines = [plain(table.title, MAX_MESSAGE)] if table.title else []
     lines += _aligned(rows, table.columns, width)
-    said = [about for name, about in table.about.items() if name in table.names]
-    remarks = "; ".join(filter(None, [table.caption, *said]))
+    explanations = [about for name, about in table.about.items() if name in table.names]
+    remarks = "; ".join(filter(None, [table.caption, *explanations]))
     lines += [plain(remark, MAX_MESSAGE) for remark in remarks.splitlines()]
     return [_checked(line, width) for line in lines]
 

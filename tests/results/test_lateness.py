@@ -20,7 +20,7 @@ def pools(**changes: object) -> tuple[Pool, ...]:
     return parse_scenario(small_scenario(changes)).pools
 
 
-def ended(number: int, *, taken_in_late: float, held_longer: float, attempts: int = 1) -> EndJob:
+def ended(number: int, *, received_late: float, held_longer: float, attempts: int = 1) -> EndJob:
     """Return the record of a job of 100 s that arrived at 0 and was late."""
     job = farm.Job(
         id=str(number), service_time=100.0, platform=farm.Platform("amd64"), arrived_at=0.0
@@ -29,7 +29,7 @@ def ended(number: int, *, taken_in_late: float, held_longer: float, attempts: in
         job,
         "succeeded",
         attempts,
-        submitted_at=taken_in_late,
+        submitted_at=received_late,
         dispatched_at=50.0,
         started_at=50.0,
         finished_at=150.0 + held_longer,
@@ -41,9 +41,9 @@ def test_lateness_is_what_jobs_held_slots_for_beyond_their_service_time() -> Non
     """And the time from the intended arrival to the intake; repeated attempts do not count."""
     jobs = Jobs.of(
         [
-            ended(1, taken_in_late=1.0, held_longer=3.0),
-            ended(2, taken_in_late=0.0, held_longer=8.0),
-            ended(3, taken_in_late=0.0, held_longer=500.0, attempts=2),
+            ended(1, received_late=1.0, held_longer=3.0),
+            ended(2, received_late=0.0, held_longer=8.0),
+            ended(3, received_late=0.0, held_longer=500.0, attempts=2),
         ]
     )
     late = lateness_of(jobs, pools())
@@ -54,7 +54,7 @@ def test_lateness_is_what_jobs_held_slots_for_beyond_their_service_time() -> Non
 @pytest.mark.parametrize("changes", [{"speed": 2.0}, {"pickup_time": "1s"}])
 def test_pools_that_change_how_long_jobs_take_have_no_lateness(changes) -> None:
     """What a job takes there beyond its service time is the farm's own doing."""
-    jobs = Jobs.of([ended(1, taken_in_late=0.0, held_longer=3.0)])
+    jobs = Jobs.of([ended(1, received_late=0.0, held_longer=3.0)])
     assert lateness_of(jobs, pools(**changes)) is None
 
 

@@ -55,7 +55,7 @@ def test_terms_are_read() -> None:
         ("", "allowed: STATISTIC"),
         ("p95 waiting_time < 5m", "allowed: STATISTIC"),
         ("p95(waiting_time) > 5m", "allowed: STATISTIC"),
-        ("p42(waiting_time) < 5m", "found statistic 'p42'"),
+        ("p101(waiting_time) < 5m", "found statistic 'p101'"),
         ("p95(latency) < 5m", "found metric 'latency'"),
         ("p95(waiting_time) < 5 parsecs", "limit of waiting_time"),
         ("p95(waiting_time) < -5", "limit of waiting_time"),

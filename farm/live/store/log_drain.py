@@ -91,7 +91,7 @@ class LogDrain:
         self._is_refilled = False
         self._file: BinaryIO | None = None
         #: the last line of the scheduler's log about it, and why it cannot be written now
-        self._said = ""
+        self._last_warning = ""
         self._trouble = ""
         self._stop = threading.Event()
         #: there may be something in the stream, or the end was requested
@@ -289,6 +289,6 @@ class LogDrain:
         self._say(f"the event log in {self._folder} cannot be written: {error}")
 
     def _say(self, line: str) -> None:
-        if line != self._said:
+        if line != self._last_warning:
             log.warning("%s", line or f"the event log in {self._folder} is written again")
-            self._said = line
+            self._last_warning = line

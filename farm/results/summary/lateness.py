@@ -26,7 +26,7 @@ class Lateness(msgspec.Struct, frozen=True, rename=json_name):
     """How late the machine was, farm seconds for each job."""
 
     #: mean and longest time by which jobs held their slots beyond their service time, or were
-    #: taken in after their arrival
+    #: received after their arrival
     mean_time: float
     max_time: float
     #: mean ÷ mean service time
@@ -53,8 +53,8 @@ def lateness_of(jobs: Jobs, pools: Sequence[Pool]) -> Lateness | None:
         return None
     work = jobs.work[is_measured]
     held = (jobs.finished_at - jobs.dispatched_at)[is_measured] - work
-    taken_in = (jobs.submitted_at - jobs.arrived_at)[is_measured]
-    late = np.maximum(0.0, held) + np.maximum(0.0, taken_in)
+    received_late = (jobs.submitted_at - jobs.arrived_at)[is_measured]
+    late = np.maximum(0.0, held) + np.maximum(0.0, received_late)
     mean_time = float(late.mean())
     return Lateness(mean_time, float(late.max()), mean_time / float(work.mean()))
 

@@ -11,7 +11,7 @@ from farm.sim.fast.compiler.kinds import INT, NOTHING, Array, Kind, Record, Tupl
 from farm.sim.fast.compiler.source import Source
 
 DISCARDED = "_"
-"""The variable whose value nobody needs."""
+"""The variable whose value is not used."""
 
 
 class FunctionInC(Expressions):
@@ -66,7 +66,7 @@ class FunctionInC(Expressions):
 
     @property
     def declaration(self) -> str:
-        """Its first line in C; the compiler decides what becomes part of the callers."""
+        """Its first line in C; the compiler decides what is inlined."""
         arguments = [f"{self.variables[name].c} {name}_" for name in self.source.arguments]
         return f"static inline {self.returns.c} {self.name}({', '.join(arguments) or 'void'})"
 

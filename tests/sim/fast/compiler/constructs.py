@@ -276,7 +276,7 @@ FUNCTIONS = {
     tuples: 2,
     calls: 2,
 }
-"""Entries that take two numbers or more, and so many results."""
+"""Entries that take two numbers or more, and as many results."""
 
 
 # --- arithmetic, which is compared with Python's own numbers --------
