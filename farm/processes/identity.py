@@ -7,13 +7,14 @@ import os
 import socket
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 
 def boot_id() -> str:
     """Return a name for this machine since it booted; empty if the system has none."""
     with contextlib.suppress(OSError):
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return _boot_id()
     return ""
 
 
@@ -23,8 +24,19 @@ def process_space() -> str:
     Two machines, and two containers of one machine, have different ones.
     """
     with contextlib.suppress(OSError):
-        return f"{boot_id()}/{Path('/proc/self/ns/pid').readlink()}"
+        return _process_space()
     return socket.gethostname()
+
+
+# neither changes while this process runs, and one that stands by asks for them every second
+@cache
+def _boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+@cache
+def _process_space() -> str:
+    return f"{boot_id()}/{Path('/proc/self/ns/pid').readlink()}"
 
 
 def began_at(pid: int) -> str:
