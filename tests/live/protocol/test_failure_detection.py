@@ -135,6 +135,24 @@ def test_builders_that_are_not_played_are_resent(roster, failures):
     assert failures.check(host, retiring, 20.0, queued=0)[0] == []
 
 
+def test_only_the_command_that_does_not_show_is_resent(roster, failures):
+    """Of many builders: one is not played, one does not retire, and one was lost after it joined.
+
+    A part of a heartbeat says nothing of the builders that other parts name.
+    """
+    host = roster.arrive("h", "life", 0.0, HostUp())
+    names = [f"b{number}" for number in range(5)]
+    for name in names:
+        roster.assign(host, Play(builder=Builder(id=name, pool="p", index=1)), 0.0)
+    host.joined.update(["b1", "b2", "b3", "b4"])
+    roster.retire(host, "b1", 0.0)
+    shown = Beat(builders=("b1", "b2", "b3"))
+    again, _, _ = failures.check(host, shown, 10.0, queued=0)
+    assert again == [host.plays["b0"], RetireBuilder("b1")]
+    upper_part = Beat(builders=("b2", "b3"), after="b1")
+    assert failures.check(host, upper_part, 20.0, queued=0) == ([], [], False)
+
+
 def test_silence_counts_only_while_reports_could_arrive(roster, failures, host):
     """After an interruption of the scheduler no host is declared lost for it."""
     assert failures.silent(4.0) == []
