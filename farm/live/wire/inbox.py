@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Collection, Container, Iterable
+from collections.abc import Collection, Container, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -36,45 +37,71 @@ Found = list[tuple[bytes, list[tuple[bytes, dict[bytes, bytes] | None]]]]
 """New entries by their streams' keys, each with its id and its fields, as redis-py returns them."""
 
 
-class PendingRead:
-    """One ``XREAD BLOCK``, on a connection of its own, that is waited for in several pieces.
+class StreamReads:
+    """Reads of streams, on a connection of their own; one that waits does so in several pieces.
 
     The server looks at its time-outs ten times a second only; here a wait ends when it should, or
-    when something else is to be done, and the read stays. It keeps a connection of the client's
-    pool while it waits.
+    when something else is to be done, and the read (``XREAD BLOCK``) stays. The connection is one
+    of the client's pool, and is kept: to return it and take it again costs as much as a read.
     """
 
     def __init__(self, client: Connection) -> None:
         self._client = client
         self._connection: Any = None
+        #: the read that waits at the server, and when it was sent; none: empty
         self._words: tuple[object, ...] = ()
         self._sent_at = 0.0
+
+    def now(self, streams: dict[str, str], count: int) -> Found | None:
+        """Return what is new in these streams without waiting; None: nothing.
+
+        Raises redis.RedisError.
+        """
+        if self._words:
+            self.close()
+        with self._closed_by_errors():
+            self._send("XREAD", "COUNT", count, "STREAMS", *streams, *streams.values())
+            return self._answer()
 
     def wait(
         self, streams: dict[str, str], count: int, timeout: float, *also: object
     ) -> Found | None:
-        """Return what ``xread`` returns of these streams; None: nothing came in time.
+        """Return what is new in these streams; None: nothing came in time.
 
         The wait ends after ``timeout`` real seconds, and when one of ``also`` becomes readable.
         Raises redis.RedisError.
         """
         wanted = (count, "BLOCK", int(BLOCK * 1000), "STREAMS", *streams, *streams.values())
         words = ("XREAD", "COUNT", *wanted)
-        if words != self._words:
+        if self._words and words != self._words:
             self.close()
-        try:
-            if self._connection is None:
-                self._connection = self._client.connection_pool.get_connection()
-                self._connection.send_command(*words)
+        with self._closed_by_errors():
+            if not self._words:
+                self._send(*words)
                 self._words, self._sent_at = words, time.monotonic()
-            if self._is_answered(timeout, also):
-                found: Found = self._client.parse_response(self._connection, "XREAD")
-                self._release()
-                return found or None  # an empty answer is none
+            if not self._is_answered(timeout, also):
+                return None
+            self._words = ()
+            return self._answer()
+
+    @contextmanager
+    def _closed_by_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except redis.ResponseError:  # an answer, so that the connection is sound
+            raise
         except BaseException:
             self.close()
             raise
-        return None
+
+    def _send(self, *words: object) -> None:
+        if self._connection is None:
+            self._connection = self._client.connection_pool.get_connection()
+        self._connection.send_command(*words)
+
+    def _answer(self) -> Found | None:
+        found: Found = self._client.parse_response(self._connection, "XREAD")
+        return found or None  # an empty answer is none
 
     def _is_answered(self, timeout: float, also: Iterable[object]) -> bool:
         socket = self._connection._sock
@@ -92,17 +119,15 @@ class PendingRead:
     @property
     def is_pending(self) -> bool:
         """Whether a read has been sent and not been answered."""
-        return self._connection is not None
+        return bool(self._words)
 
     def close(self) -> None:
         """Give up what was sent; nothing has been taken off a stream."""
+        self._words = ()
         if self._connection is not None:
-            self._connection.disconnect()
-            self._release()
-
-    def _release(self) -> None:
-        self._client.connection_pool.release(self._connection)
-        self._connection, self._words = None, ()
+            connection, self._connection = self._connection, None
+            connection.disconnect()
+            self._client.connection_pool.release(connection)
 
 
 class InboxEntry(msgspec.Struct, frozen=True, gc=False):
@@ -152,7 +177,7 @@ class Inbox:
         self.is_behind = False
         #: the last turn found something, so that there may be more
         self._found_some = True
-        self._pending = PendingRead(client)
+        self._reads = StreamReads(client)
         #: set from another thread, or a signal handler, it ends a read that waits
         self.wake = Wake()
 
@@ -208,11 +233,11 @@ class Inbox:
         return self._entries(found, count) if found else None
 
     def _xread(self, cursors: dict[str, str], count: int, timeout: float) -> Found | None:
-        if timeout > 0 or self._pending.is_pending:
-            found = self._pending.wait(cursors, count, timeout, self.wake)
-            self.wake.clear()
-            return found
-        return self._client.xread(cursors, count=count) or None
+        if timeout <= 0 and not self._reads.is_pending:
+            return self._reads.now(cursors, count)
+        found = self._reads.wait(cursors, count, timeout, self.wake)
+        self.wake.clear()
+        return found
 
     def _entries(self, found: Found, count: int) -> list[InboxEntry]:
         entries: list[InboxEntry] = []

@@ -8,6 +8,7 @@ import json
 
 import msgspec
 import pytest
+import redis
 
 from farm.core.commands import StartJob
 from farm.core.events import JobFinished, JobsSubmitted, SlotCleaned
@@ -203,3 +204,35 @@ def test_messages_are_what_celery_itself_would_send(server, client, keys):
             message["headers"].pop(name)
         message["body"] = json.loads(base64.b64decode(message["body"]))
     assert ours == theirs
+
+
+def test_the_inbox_keeps_its_connection(client, keys, monkeypatch):
+    """A farm at rest reads every second: to take a connection costs as much as a read."""
+    inbox = Inbox(client, keys)
+    pool, taken = client.connection_pool, []
+    get_connection = pool.get_connection
+    monkeypatch.setattr(
+        pool, "get_connection", lambda *words: taken.append(words) or get_connection(*words)
+    )
+    for number in range(1, 6):
+        envelope = encode(Envelope(VERSION, "host", "life", number, (wire.Beat(),)))
+        client.xadd(keys.stream("reports"), {"m": envelope})
+        taken_by_the_test = len(taken)
+        while not inbox.read(0.01):
+            pass
+        assert inbox.read(0.001) == []
+        assert len(taken) <= taken_by_the_test + (number == 1)
+
+
+def test_a_connection_that_broke_is_replaced(client, keys):
+    """Whether a read waited on it or not, the one after the error is answered."""
+    inbox = Inbox(client, keys)
+    envelope = encode(Envelope(VERSION, "host", "life", 1, (wire.Beat(),)))
+    for timeout in (0.001, 0.0):
+        inbox.read(0.0)
+        inbox.read(timeout)
+        inbox._reads._connection.disconnect()
+        with contextlib.suppress(redis.ConnectionError):
+            inbox.read(timeout)
+    client.xadd(keys.stream("reports"), {"m": envelope})
+    assert read_all(inbox, 1) == [wire.Beat()]
