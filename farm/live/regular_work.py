@@ -19,6 +19,9 @@ STATUS_INTERVAL = 0.25
 TICK_INTERVAL = 0.05
 #: real seconds between two looks for keys that hold something else than the farm wrote
 LOOK_INTERVAL = 2.0
+#: … and for so long before the next one is due, whatever else ends a wait brings it forward: a
+#: farm at rest then does it when a heartbeat comes, and does not wake for it alone
+LOOK_EARLY = 0.9
 
 Step = Callable[[], bool]
 """Works for a millisecond or two; returns whether there is more to do."""
@@ -95,9 +98,11 @@ class RegularWork:
         meter: Series,
         *,
         rests: bool,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._tick, self._look, self.show, self._meter = tick, look, show, meter
-        self._background = Background()
+        self._monotonic = monotonic
+        self._background = Background(monotonic)
         self.add = self._background.add
         self._longest_wait = LONGEST_REST if rests else MAX_WAIT
         self._tick_by = math.inf
@@ -121,15 +126,14 @@ class RegularWork:
             self.tick_by(self._tick())
         late_by = now - self._next_status
         shows = late_by >= STATUS_INTERVAL or (late_by >= 0 and self._background.has_time(now))
-        # a farm at rest wakes once for both
-        if now >= self._next_look - (STATUS_INTERVAL if shows else 0.0):
+        if now >= self._next_look - (LOOK_EARLY if shows else 0.0):
             self._next_look = now + LOOK_INTERVAL
             self._look()
         if shows:
             self._next_status = now + STATUS_INTERVAL
             self.show()
         pause = self._background.turn(now)
-        self._meter.observe("farm_scheduler_aside_seconds", time.monotonic() - now)
+        self._meter.observe("farm_scheduler_aside_seconds", self._monotonic() - now)
         return pause
 
     def longest_wait(self, now: float, pause: float | None, due: float) -> float:

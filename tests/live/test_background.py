@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from itertools import pairwise
+
 import pytest
 
-from farm.live.regular_work import AT_ONCE, BRIEFLY, SHARE, Background
+from farm.live.regular_work import (
+    AT_ONCE,
+    BRIEFLY,
+    LOOK_INTERVAL,
+    SHARE,
+    Background,
+    RegularWork,
+)
+from farm.metrics.series import Series
 
 
 class Clock:
@@ -100,3 +111,45 @@ def test_a_task_after_a_long_step_waits_for_the_reports(clock):
     assert not worker.done_at
     background.turn(clock.now)
     assert worker.done_at
+
+
+class Resting:
+    """A farm at rest whose hosts beat at some instants, and when it looked for lost keys (real)."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.wakeups: list[float] = []
+        self.looks: list[float] = []
+        self.work = RegularWork(
+            lambda: math.inf,
+            lambda: self.looks.append(self.now),
+            lambda: None,
+            Series(),
+            rests=True,
+            monotonic=lambda: self.now,
+        )
+
+    def play(self, beats: list[float]) -> None:
+        """Wait for each heartbeat, and do what is due before it."""
+        for beat in beats:
+            while self.now < beat:
+                pause = self.work.do(self.now)
+                due = self.now + self.work.longest_wait(self.now, pause, math.inf)
+                self.now = min(due, beat)
+                self.wakeups.append(self.now)
+
+
+def test_a_farm_at_rest_does_not_wake_for_a_look_alone():
+    """What is nearly due is done when a heartbeat comes: half of the wake-ups would be its own."""
+    farm = Resting()
+    beats = [0.3 + second for second in range(60)]
+    farm.play(beats)
+    assert len(farm.wakeups) <= len(beats) + 1
+    assert max(b - a for a, b in pairwise(farm.looks)) <= LOOK_INTERVAL + 0.01
+
+
+def test_lost_keys_are_looked_for_without_heartbeats():
+    """A farm of which nothing is heard looks as often."""
+    farm = Resting()
+    farm.play([60.0])
+    assert max(b - a for a, b in pairwise(farm.looks)) <= LOOK_INTERVAL + 0.01

@@ -37,6 +37,9 @@ REPORT_INTERVAL, MAX_REPORT_INTERVAL = 0.2, 5.0
 SHARE = 20
 #: … where nothing has happened since the last one: only farm time has changed
 REST_INTERVAL = 2.0
+#: … which whatever else ends a wait brings forward by so much: a farm at rest then reports when a
+#: heartbeat comes, and does not wake for it alone
+REST_EARLY = 0.9
 #: how many lost builders are remembered, and for how many real seconds
 LOST_SHOWN = 100
 LOST_TIME = 600.0
@@ -194,7 +197,7 @@ class ControlPlane:
         if plans != self._plans:
             # their events have been handled: an earlier report would have a provisioner plan twice
             self._plans, self._next_report = plans, 0.0
-        if now >= self._report_due():
+        if now >= self._report_due() or self._may_report_early(now):
             began = time.thread_time()  # a machine that keeps us waiting is no cost of the report
             self._report(now)
             cost = min(SHARE * (time.thread_time() - began), MAX_REPORT_INTERVAL)
@@ -209,6 +212,11 @@ class ControlPlane:
         plans_at = self._protocol.next_plan_at(self._reported_farm_at)
         needed = time.monotonic() + self._clock.real_until(plans_at)
         return min(due, max(needed, self._not_before))
+
+    def _may_report_early(self, now: float) -> bool:
+        """Return whether a report of a farm at rest is nearly due (real)."""
+        due = max(self._reported_at + REST_INTERVAL - REST_EARLY, self._not_before)
+        return now >= due
 
     def _answer(self) -> float:
         """Answer what was asked, jobs in steps; return when an image may be ready (real)."""

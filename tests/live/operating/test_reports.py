@@ -87,6 +87,22 @@ def test_a_scheduler_whose_reports_take_long_still_counts_as_running(
     assert max(gaps) < longest
 
 
+def test_a_farm_at_rest_reports_when_a_heartbeat_comes(lead: Lead, monkeypatch):
+    """Every second one: a wake-up for a report alone would be as many again."""
+    control = lead().control()
+    real, written = Clock(), list[float]()
+    monkeypatch.setattr(control._notices, "publish", lambda *_: written.append(real.at))
+    clock = SimpleNamespace(monotonic=real.monotonic, thread_time=real.monotonic, time=time.time)
+    monkeypatch.setattr(control_plane, "time", clock)
+    first_beat, asked = real.at + 0.3, 0
+    for second in range(30):
+        while real.at < first_beat + second:
+            real.at = min(control.turn(), first_beat + second)
+            asked += 1
+    assert asked <= 30 + 2
+    assert max(b - a for a, b in itertools.pairwise(written)) <= control_plane.REST_INTERVAL
+
+
 def test_cancelled_jobs_are_no_throughput(lead: Lead):
     """Ten thousand that were cancelled at once were not served."""
     leader = lead()
