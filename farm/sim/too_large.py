@@ -13,7 +13,7 @@ from farm.units import format_roughly
 
 #: builders and slots of a simulation, and jobs of one that holds them all
 MOST = 100_000_000
-#: jobs of a simulation that only holds those that are open; a source numbers its jobs in 32 bits
+#: jobs of a simulation that only holds those that are open: it then takes minutes
 MOST_STREAMED = 1_000_000_000
 #: plans of a pool's provisioner
 MOST_PLANS = 10_000_000

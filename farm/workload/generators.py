@@ -27,9 +27,15 @@ def arrivals(
     draw, name = _drawn(source, platform, streams), f"{prefix}-{{:06d}}".format
     made = 1
     for arrived in instants(source, streams("arrivals"), horizon):
-        numbers = np.arange(made, made + len(arrived), dtype=np.int32)
+        numbers = serials(made, len(arrived))
         made += len(arrived)
         yield draw({"id": Names.by(name, numbers), "arrived_at": arrived})
+
+
+def serials(first: int, count: int) -> Array:
+    """Return the next serial numbers of jobs, in 32 bits while these suffice."""
+    small = first + count <= np.iinfo(np.int32).max
+    return np.arange(first, first + count, dtype=np.int32 if small else np.int64)
 
 
 def arrivals_of_several(

@@ -12,6 +12,7 @@ from farm.core.model import JOB_FIELDS, Job
 from farm.scenario.distributions import Distribution
 from farm.workload import build_jobs, build_several, stream
 from farm.workload.columns import DEFAULTS, JobColumns
+from farm.workload.generators import serials
 from farm.workload.streams import MANY, drawn, uniforms
 
 from .conftest import ScenarioOf
@@ -53,6 +54,13 @@ def test_uniforms_are_those_of_the_stream() -> None:
     together = [number for size in (1, 0, 640, 359) for number in uniforms(other, size).tolist()]
     assert together == singly
     assert one.random() == other.random()
+
+
+def test_serial_numbers_beyond_32_bits() -> None:
+    """Ids stay apart however many jobs a source makes; a cycle can make more than expected."""
+    first = 2**31 - 3
+    assert serials(first, 6).tolist() == list(range(first, first + 6))
+    assert serials(7, 2).dtype == "int32"
 
 
 def test_numbers_drawn_by_numpy_are_those_of_the_stream() -> None:
