@@ -297,6 +297,6 @@ def test_lines_of_the_event_log_that_no_scheduler_remembers_are_told(
     assert "is not whole" in caplog.text
     assert "is not whole: it lacks what commits" in lines_lost(tmp_path)
     (tmp_path / EVENTS).write_bytes(b"")
-    (tmp_path / POSITION).write_bytes(msgspec.json.encode(Position(6, 0, position.lost)))
+    (tmp_path / POSITION).write_bytes(msgspec.json.encode(Position(6, 0, lost=position.lost)))
     with pytest.raises(ServerError, match=r"it lacks what commits .* wrote"):
         recover(tmp_path, 1, make, 1.0, {}, set)

@@ -199,7 +199,10 @@ class FarmKeeper:
             server = choose_server(self._redis, data=self._folder / "redis")
             stack.enter_context(server)
             self._revival = _Revival(server)
-            client = stack.enter_context(FarmClient(server.url, self._prefix, "farm-up"))
+            client = stack.enter_context(
+                # that the scheduler says
+                FarmClient(server.url, self._prefix, "farm-up", any_release=True)
+            )
             self._await_lease(client)
             if self._fresh:
                 client.forget_everything()

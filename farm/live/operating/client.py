@@ -30,9 +30,10 @@ from farm.live.redis.connection import (
 from farm.live.redis.keys import Cursor, Keys, place_of, written_at
 from farm.live.redis.leader_fencing import charge_at
 from farm.live.redis.lease import Holder, holder_of
-from farm.live.redis.trouble import Trouble, diagnose, unusable_server
+from farm.live.redis.trouble import PassOverSpoilt, Trouble, diagnose, unusable_server
 from farm.live.settings import DEFAULT_PREFIX
 from farm.live.store.job_reader import JobReader
+from farm.live.store.saved import other_release
 from farm.live.store.store import Store
 from farm.live.wire.dead_letters import DeadLetter, kept
 from farm.live.wire.messages import UNSTAMPED, Ask, MessageError, Play, Report, stream_of
@@ -109,7 +110,8 @@ class Sender(JobReader):
 class FarmClient(Sender):
     """One connection to one farm; use it in a ``with`` block.
 
-    Raises ServerError when the server cannot be used, NoFarmError when no farm is there.
+    ``any_release``: also if its data are of a release that this one does not know. Raises
+    ServerError when the server cannot be used, NoFarmError when no farm is there.
     """
 
     def __init__(
@@ -118,14 +120,30 @@ class FarmClient(Sender):
         prefix: str = DEFAULT_PREFIX,
         name: str = "farm-operator",
         client: Connection | None = None,
+        *,
+        any_release: bool = False,
     ) -> None:
         super().__init__(client or connect(url, name), Keys(prefix), url, name)
+        self._any_release = any_release
         #: where the jobs stand that were submitted
         self._submitted: list[str] = []
 
     def __enter__(self) -> Self:
         check_server(self._client, self.url)
+        if not self._any_release:
+            self._check_release()
         return self
+
+    def _check_release(self) -> None:
+        """Raise ServerError if the farm is of a release whose data this one does not know."""
+        version: bytes | None = None
+        with PassOverSpoilt():
+            version = self._client.hget(self.keys.meta, "version")
+        if version is not None and (release := other_release(version)):
+            raise ServerError(
+                f"the farm at {redacted(self.url)} is run by {release}: use the same release of "
+                "the farm on all sides"
+            )
 
     def __exit__(self, _: object, error: object, __: object) -> None:
         self._client.close()

@@ -10,10 +10,11 @@ fence                  hash     ``epoch`` counts the schedulers that took charge
 meta                   hash     ``version``, ``speed``, ``cursor`` (stream -> last entry read,
                                 JSON) and ``at`` (farm time then), ``clock`` (the same by the clock
                                 of the scheduler's machine); of a long-running farm also
-                                ``counts`` (JSON) and ``rules`` (the scheduling that the jobs' keys
-                                are of)
+                                ``counts`` (JSON), ``rules`` (the scheduling that the jobs' keys
+                                are of) and ``logged`` (the last commit with event log lines)
 log                    stream   event log lines of the latest commits (field ``l``; ``n``: the
-                                commit's number), until they are on disk (a farm that stays up)
+                                commit's number, ``p``: that of the lines before), until they are
+                                on disk (a farm that stays up)
 reports                stream   reports of builder hosts: themselves, their builders and attempts;
                                 field ``m`` is an Envelope, here as in the other streams
 submissions            stream   submitted jobs

@@ -86,8 +86,20 @@ def trouble_of(error: redis.RedisError) -> Trouble | None:
 def unusable_server(url: str, error: redis.RedisError) -> ServerError:
     """Return the error of a command whose server cannot be used."""
     trouble = trouble_of(error)
-    what = str(error).partition("\n")[0] if trouble is None else trouble.words
+    what = _refusal(error) if trouble is None else trouble.words
     return ServerError(f"Redis at {redacted(url)} cannot be used: {what}")
+
+
+def _refusal(error: redis.RedisError) -> str:
+    """Return why a server refuses a call although it is in no trouble, as part of a sentence."""
+    answer = str(error).partition("\n")[0]
+    if "WRONGTYPE" in answer:
+        return (
+            "a key of the farm holds what this release does not write: another release of the "
+            "farm, or another program, uses these keys; run the same release on all sides, or use "
+            "another FARM_PREFIX"
+        )
+    return answer
 
 
 class PassOverSpoilt:
@@ -173,7 +185,7 @@ class ServerCalls:
         """Note a trouble; raises RunError for one that is none, or lasts too long."""
         trouble = trouble_of(error)
         if trouble is None:
-            raise RunError(f"the Redis server refuses calls: {error}") from None
+            raise RunError(f"the Redis server refuses calls: {_refusal(error)}") from None
         if self.trouble is None:
             self._began = self._monotonic()
         if self.trouble is None or self.trouble.kind != trouble.kind:

@@ -52,6 +52,8 @@ class Position(msgspec.Struct, frozen=True, omit_defaults=True):
 
     commits: int = 0
     size: int = 0
+    #: release 0.2 named the stream's last entry that is on the disk instead of a commit
+    entry: str = "0-0"
     #: commits whose lines are lost: after the first of two numbers, up to the other one
     lost: tuple[tuple[int, int], ...] = ()
 
@@ -207,8 +209,8 @@ class LogDrain:
         expected, is_refilled = self._expected, self._is_refilled
         #: entries before which lines are missing, by their commits
         beyond: dict[int, str] = {}
-        entry = "0-0"  # what is on disk is removed there
         self._file = self._file or self._open()
+        entry = self._position.entry  # what is on disk is removed there
         while found := self._client.xread({self._key: entry}, count=AT_ONCE):
             commits = self._position.commits
             for name, fields in found[0][1]:
@@ -265,7 +267,7 @@ class LogDrain:
         if lost is None:
             lost = self._position.lost
         # the size that the file has, not the one that follows from what was written
-        position = Position(commits, os.fstat(file.fileno()).st_size, lost)
+        position = Position(commits, os.fstat(file.fileno()).st_size, lost=lost)
         self._keep(position)
         if position.size > MAX_BYTES:
             # killed in between, the next one finds no log, and the position's commits still hold

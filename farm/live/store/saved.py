@@ -26,13 +26,34 @@ from farm.live.clock import MachineClock
 from farm.live.redis.connection import Connection, server_time
 from farm.live.redis.keys import UNREADABLE, Cursor, Keys, written_at
 from farm.live.redis.trouble import PassOverSpoilt
-from farm.live.wire.messages import VERSION, Play
+from farm.live.wire.messages import Play
 
 T = TypeVar("T")
+
+#: of what a farm that stays up keeps in Redis. An earlier release does not continue a later
+#: version: it would not know what that has written
+STATE_VERSION = 4
+#: those that are continued
+READABLE = (b"3", b"%d" % STATE_VERSION)
 
 _WHAT_TO_DO = (
     "begin afresh (--fresh), restore the server's data from a copy, or use another FARM_PREFIX"
 )
+
+
+def other_release(version: bytes) -> str:
+    """Return whose data these are if this release does not know their version; empty if it does.
+
+    Those of an earlier release may be too old; of a later one they are too new: nothing goes back.
+    """
+    if version in READABLE:
+        return ""
+    shown = version[:20].decode(errors="replace")
+    whose = "another"
+    if version.isdigit():
+        whose = "a later" if int(version[:20]) > STATE_VERSION else "an earlier"
+    known = " and ".join(text.decode() for text in READABLE)
+    return f"{whose} release (its data are of version {shown!r}; this release knows {known})"
 
 
 class HostLife(msgspec.Struct, omit_defaults=True):
@@ -273,11 +294,10 @@ class FarmReader:
                 f"{' and no '.join(sorted(missing))} (the server was emptied while a farm ran, it "
                 f"seems); {jobs:,} of its jobs are there: {_WHAT_TO_DO}"
             )
-        version = meta["version"][:20].decode(errors="replace")
-        if version != str(VERSION):
+        if release := other_release(meta["version"]):
             raise ServerError(
-                f"the farm in Redis is of version {version!r}, this is version {VERSION}: run the "
-                "release that left it, use another FARM_PREFIX, or begin afresh (--fresh)"
+                f"the farm in Redis was left by {release}: run the release that left it, use "
+                "another FARM_PREFIX, or begin afresh (--fresh)"
             )
 
 

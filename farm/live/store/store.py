@@ -26,8 +26,8 @@ from farm.live.redis.trouble import PassOverSpoilt
 from farm.live.store.batch import Batch, LogLines, append_log, pieces
 from farm.live.store.log_drain import LogDrain
 from farm.live.store.published import Notices
+from farm.live.store.saved import STATE_VERSION
 from farm.live.wire.dead_letters import DeadLetter, kept, set_aside
-from farm.live.wire.messages import VERSION
 
 #: commits whose lines of the event log are written again in one transaction
 LINES_AT_ONCE = 500
@@ -189,7 +189,8 @@ class Store:
         def fill(pipe: Connection) -> None:
             pending = map(self._keys.pending, self._platforms())
             pipe.unlink(self._keys.running, self._keys.platforms, *pending)
-            pipe.hset(self._keys.meta, "rules", rules)
+            # from here on no earlier release continues it
+            pipe.hset(self._keys.meta, mapping=self._meta)
 
         self.fence.write(fill)
 
@@ -276,7 +277,7 @@ def _digest_in(record: bytes) -> str:
 
 
 def _meta(speed: float) -> dict[str, str | int]:
-    return {"version": VERSION, "speed": repr(speed)}
+    return {"version": STATE_VERSION, "speed": repr(speed)}
 
 
 def _check_alone(client: Connection, keys: Keys, names: Iterable[bytes]) -> None:
