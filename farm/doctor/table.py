@@ -28,48 +28,60 @@ ABOUT = {
 
 def about(figures: FarmFigures) -> dict[str, str]:
     """Return what is to be said of the columns of these figures: nothing of what they lack."""
-    lacks = set[str]()
-    if not any(one.censored for one in figures.platforms):
-        lacks |= {"p95 wait", "cancelled waiting"}
-    if not any(one.retries for one in figures.platforms):
-        lacks.add("retries")
-    return {column: text for column, text in ABOUT.items() if column not in lacks}
+    empty_columns = set[str]()
+    if not any(platform.censored for platform in figures.platforms):
+        empty_columns |= {"p95 wait", "cancelled waiting"}
+    if not any(platform.retries for platform in figures.platforms):
+        empty_columns.add("retries")
+    return {column: text for column, text in ABOUT.items() if column not in empty_columns}
 
 
-def row_of(one: PlatformFigures) -> tuple[str, ...]:
+def row_of(figures: PlatformFigures) -> tuple[str, ...]:
     """Return a platform's row: its labels, then the columns of ``HEADINGS``."""
+    slots = readable_ratio(figures.mean_slots)
+    if figures.ephemeral:
+        slots = f"at most {figures.slots_seen:.0f}"
+    retries = "0"
+    if figures.retries:
+        retries = f"{figures.retries:,} ({readable_percent(figures.wasted_share)})"
+    worst_hour = "-"
+    if figures.peak_hour:
+        worst_hour = f"{figures.peak_hour}: {readable_span(figures.peak_wait_p95)}"
     return (
-        one.platform or "(no labels)",
-        f"{one.attempts:,}",
-        readable_ratio(one.arrivals_per_hour),
-        _spread(one.run_time),
-        f"at most {one.slots_seen:.0f}" if one.ephemeral else readable_ratio(one.mean_slots),
-        readable_ratio(one.offered_load),
-        readable_ratio(one.utilization),
-        readable_percent(one.busy_share_while_waiting),
-        _wait(one.wait_p50, one),
-        _wait(one.wait_p95, one),
-        f"{readable_span(one.waits.p50)}, {readable_span(one.waits.p95)}",
-        _cancelled(one),
-        readable_span(one.turnaround.p50),
-        f"{one.retries:,} ({readable_percent(one.wasted_share)})" if one.retries else "0",
-        f"{one.peak_hour}: {readable_span(one.peak_wait_p95)}" if one.peak_hour else "-",
+        figures.platform or "(no labels)",
+        f"{figures.attempts:,}",
+        readable_ratio(figures.arrivals_per_hour),
+        _mean_and_deviation(figures.run_time),
+        slots,
+        readable_ratio(figures.offered_load),
+        readable_ratio(figures.utilization),
+        readable_percent(figures.busy_share_while_waiting),
+        _wait(figures.wait_p50, figures),
+        _wait(figures.wait_p95, figures),
+        f"{readable_span(figures.waits.p50)}, {readable_span(figures.waits.p95)}",
+        _cancelled(figures),
+        readable_span(figures.turnaround.p50),
+        retries,
+        worst_hour,
     )
 
 
-def _spread(of: Spread) -> str:
-    return f"{readable_span(of.mean)} ± {readable_span(of.std)}" if of.count else "-"
+def _mean_and_deviation(times: Spread) -> str:
+    if not times.count:
+        return "-"
+    return f"{readable_span(times.mean)} ± {readable_span(times.std)}"
 
 
-def _wait(found: float | None, one: PlatformFigures) -> str:
+def _wait(quantile: float | None, figures: PlatformFigures) -> str:
     """Return a quantile; if more were broken off than that, the longest that is known."""
-    if found is None and one.waits.max is not None:
-        return f"> {readable_span(one.waits.max)}"
-    return readable_span(found)
+    if quantile is None and figures.waits.max is not None:
+        return f"> {readable_span(figures.waits.max)}"
+    return readable_span(quantile)
 
 
-def _cancelled(one: PlatformFigures) -> str:
-    if not one.censored:
+def _cancelled(figures: PlatformFigures) -> str:
+    """Return how many were cancelled while they waited, and after which median wait."""
+    if not figures.censored:
         return "0"
-    share = readable_percent(one.censored / one.attempts)
-    return f"{one.censored:,} ({share}) after {readable_span(one.censored_wait.p50)}"
+    share = readable_percent(figures.censored / figures.attempts)
+    return f"{figures.censored:,} ({share}) after {readable_span(figures.censored_wait.p50)}"

@@ -34,7 +34,8 @@ from farm.terminal.output import (
 )
 from farm.terminal.tables import Listing, folding, numbers
 
-LEAST = 1e-3
+MIN_OBJECTIVE = 1e-3
+"""Seconds; a shorter wait cannot be aimed at."""
 
 
 def doctor(
@@ -60,27 +61,33 @@ def doctor(
         farm doctor runs.json --objective 2m  files as they were fetched
         farm doctor jobs.csv --column submitted=created_at --zone Europe/Berlin
     """
-    most, place = seconds_of(objective, "--objective", least=LEAST), zone_of(zone)
+    longest_wait = seconds_of(objective, "--objective", least=MIN_OBJECTIVE)
+    clock = zone_of(zone)
     with reading_progress(silent=quiet) as on_read:
-        records = load_records(files, source, columns_of(column), place, on_read)
+        records = load_records(files, source, columns_of(column), clock, on_read)
     bundle = with_capacity(records, slots)
     with shared_progress("examining", silent=quiet) as on_share:
-        figures = examine(bundle, place, most, on_share)
-    found = [v for one in figures.platforms for v in verdicts(one, figures.resolution_time, most)]
+        figures = examine(bundle, clock, longest_wait, on_share)
+    resolution = figures.resolution_time
+    all_verdicts = [
+        verdict
+        for platform in figures.platforms
+        for verdict in verdicts(platform, resolution, longest_wait)
+    ]
     if as_json:
-        print_json({"verdicts": found, "figures": figures, "manifest": bundle.manifest})
+        print_json({"verdicts": all_verdicts, "figures": figures, "manifest": bundle.manifest})
     else:
         remark(*bundle.manifest.remarks, quiet=quiet)
-        note(Listing(folding("platform", "verdict"), map(_row, found)), "", _table(figures))
-    reasons = [too_little(one, figures.resolution_time) for one in figures.platforms]
+        note(Listing(folding("platform", "verdict"), map(_row, all_verdicts)), "", _table(figures))
+    reasons = [too_little(platform, resolution) for platform in figures.platforms]
     if all(reasons):
         raise TraceError(f"these records cannot carry the question: {reasons[0]}")
-    named = f"{this_command()} twin {' '.join(map(str, files))} -o mine.yaml"
-    remark(f"would they wait less with …? {named}", quiet=quiet or as_json)
+    command = f"{this_command()} twin {' '.join(map(str, files))} -o mine.yaml"
+    remark(f"would they wait less with …? {command}", quiet=quiet or as_json)
 
 
-def _row(one: Verdict) -> tuple[str, str]:
-    return one.platform or "(no labels)", f"{one.kind}: {one.text}"
+def _row(verdict: Verdict) -> tuple[str, str]:
+    return verdict.platform or "(no labels)", f"{verdict.kind}: {verdict.text}"
 
 
 def _table(figures: FarmFigures) -> Listing:
