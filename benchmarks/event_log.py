@@ -18,12 +18,12 @@ from typing import Any
 
 from farm.app.recorded.replays import audit_run
 from farm.app.runs.simulated_run import simulated_run
-from farm.assembly import make_scheduler
+from farm.assembly import estimator_of, make_rules
 from farm.results.log.reader import read_log
 from farm.scenario import Scenario, parse_scenario
 from farm.sim.engines import CompiledRun, chosen
+from farm.sim.garbage import no_garbage_collection
 from farm.sim.setting import Setting
-from farm.sim.simulation import no_garbage_collection
 from farm.workload import build_jobs
 
 ROUNDS = 3
@@ -58,9 +58,9 @@ def main() -> None:
     """Write, read and audit."""
     jobs = int(sys.argv[1]) if len(sys.argv) > 1 else 300_000
     scenario = scenario_of(jobs)
-    scheduler, load = make_scheduler(scenario), build_jobs(scenario)
-    setting = Setting.of(scenario, scheduler.rules)
-    played = chosen(setting, scheduler, load, engine="fast", log_below=math.inf)
+    load = build_jobs(scenario)
+    setting = Setting.of(scenario, make_rules(scenario))
+    played = chosen(setting, estimator_of(scenario), load, engine="fast", log_below=math.inf)
     assert isinstance(played, CompiledRun)
     assert played.log is not None
     log = played.log

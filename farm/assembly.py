@@ -7,30 +7,29 @@ way.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from farm.core.contention.laws import ContentionLaw, LoadLimits
 from farm.core.dispatching.balancers import RANKINGS, Ranking
-from farm.core.dispatching.heavy_light import heavy_share, slowdown_by
 from farm.core.errors import ScenarioError
 from farm.core.policies import POLICIES, KeyFunction, PolicyOptions
 from farm.core.pools.spec import PoolSpec
 from farm.core.queues.fair_share.keys import PathExtractor
-from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.queues.plain import PlainQueue, PlatformQueue
 from farm.core.rules import Choices, HeavyLightOptions, SchedulingRules
-from farm.core.scheduler import Scheduler
 from farm.forecasts.runtime.interface import EstimatorOptions, RuntimeEstimator
 from farm.forecasts.runtime.registry import make_estimator
 from farm.plugins.guards import Guard, GuardedPolicy, GuardedRanking
 from farm.plugins.lookup import checked_arguments, named
-from farm.plugins.own_behaviours import OwnBehaviours
 from farm.results.summary.builder_time import Window
 from farm.results.summary.costs import Bill
 from farm.results.summary.figures import RunInfo, WorldName
 from farm.scenario.model import Scenario
 from farm.scenario.pools import Losses, Pool
 from farm.workload.streams import stream
+
+if TYPE_CHECKING:  # a compiled run needs none
+    from farm.core.scheduler import Scheduler
 
 Functions = Mapping[str, Callable[..., Any]]
 """By scenario key, a function of the caller that replaces the named one."""
@@ -48,6 +47,8 @@ def make_scheduler(
     ``estimator``: one with a history, instead of the scenario's. Raises
     ScenarioError for a policy, balancer, key or estimator that does not exist.
     """
+    from farm.core.scheduler import Scheduler  # noqa: PLC0415 - a compiled run needs none
+
     rules = make_rules(scenario, explain_last=explain_last, own=own)
     return Scheduler(rules, estimator or estimator_of(scenario), pool_specs(scenario))
 
@@ -140,6 +141,11 @@ def _heavy_light_of(scenario: Scenario) -> HeavyLightOptions | None:
     scheduling = scenario.scheduling
     if scheduling.balancer != "heavy-light":
         return None
+    from farm.core.dispatching.heavy_light import (  # noqa: PLC0415 - few farms have this balancer
+        heavy_share,
+        slowdown_by,
+    )
+
     rule = scheduling.heavy_light
     laws = laws_of(scenario)
     if rule.load != "heavy-share" and not laws:
@@ -178,6 +184,10 @@ def _queue_maker(
     scheduling = scenario.scheduling
     if not scheduling.fair_share:
         return PlainQueue
+    from farm.core.queues.fair_share.queue import (  # noqa: PLC0415 - many farms have no fair share
+        FairShareQueue,
+    )
+
     upstream = scheduling.compatibility == "buildbarn"
     return lambda: FairShareQueue(
         scheduling.stickiness, compatibility="buildbarn" if upstream else None, offsets=offsets
@@ -196,7 +206,11 @@ def pool_specs(scenario: Scenario) -> list[PoolSpec]:
 def _pool_spec(pool: Pool, seed: int, limits: LoadLimits | None, starts: float) -> PoolSpec:
     rate, losses = pool.failure_rate, pool.losses or Losses()
     behaviour = pool.behaviour or ""
-    own = OwnBehaviours(behaviour, f"pools.{pool.name}.behaviour") if behaviour else None
+    claims = False
+    if behaviour:
+        from farm.plugins.own_behaviours import OwnBehaviours  # noqa: PLC0415 - few pools have one
+
+        claims = OwnBehaviours(behaviour, f"pools.{pool.name}.behaviour").claims
     sizing = pool.provisioner
     return PoolSpec(
         name=pool.name,
@@ -223,7 +237,7 @@ def _pool_spec(pool: Pool, seed: int, limits: LoadLimits | None, starts: float) 
         law=None if pool.contention is None else pool.contention.law,
         load_limits=limits,
         behaviour=behaviour,
-        claims=own is not None and own.claims,
+        claims=claims,
         provisioned=sizing is not None,
         labels=dict(pool.labels),
     )

@@ -29,6 +29,7 @@ from farm.emulation.agenda import LIFE, Action, Agenda
 from farm.emulation.attempt_ends import Alone, Sharing
 from farm.emulation.behaviour import BuilderBehaviour, BuilderSpec
 from farm.emulation.client import own_estimate
+from farm.emulation.losses import AS_PLANNED, LIFETIME_OVER
 from farm.emulation.own_loop import LoopDriver, OwnLoop
 
 BuilderEvent = (
@@ -42,9 +43,6 @@ BuilderEvent = (
     | LoadReported
 )
 """What a builder reports; it asks to be drained itself when its behaviour lets it leave."""
-
-LIFETIME_OVER, AS_PLANNED = "its lifetime is over", "lost, as the scenario says"
-"""Why a builder is lost."""
 
 
 class EmulatedBuilder:

@@ -25,7 +25,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from farm.assembly import estimator_of, make_scheduler, run_info
+from farm.assembly import estimator_of, make_rules, run_info
 from farm.core.pools.algorithm import AnyAlgorithm
 from farm.forecasts.runtime.interface import RuntimeEstimator
 from farm.processes.shared_work import SharedWork
@@ -146,8 +146,8 @@ def play(
 ) -> Replication:
     """Simulate one replication."""
     own = scenario.model_copy(update={"seed": seed})
-    scheduler, jobs = make_scheduler(own, estimator=estimator(own)), build_jobs(own)
-    records = simulated(Setting.of(own, scheduler.rules, algorithms(own)), scheduler, jobs)
+    setting = Setting.of(own, make_rules(own), algorithms(own))
+    records = simulated(setting, estimator(own), build_jobs(own))
     info = run_info(own, "simulated", "reference")
     summary = summarise(records, info, 0.0)
     return Replication(

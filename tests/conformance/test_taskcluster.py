@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from farm.assembly import make_scheduler, run_info
+from farm.assembly import estimator_of, make_rules, run_info
 from farm.results.summary.summary import Summary, summarise
 from farm.results.table.records import RunRecords
 from farm.scenario import Scenario, parse_scenario
@@ -73,9 +73,8 @@ ESTIMATE = {"algorithm": "taskcluster"}
 
 def play(scenario: Scenario, engine: Engine = "reference") -> tuple[Summary, RunRecords]:
     """Simulate it; return the summary, and the columns that the original counts."""
-    scheduler, jobs = make_scheduler(scenario), build_jobs(scenario)
-    setting = Setting.of(scenario, scheduler.rules, algorithms_of(scenario))
-    records = simulated(setting, scheduler, jobs, engine=engine)
+    setting = Setting.of(scenario, make_rules(scenario), algorithms_of(scenario))
+    records = simulated(setting, estimator_of(scenario), build_jobs(scenario), engine=engine)
     info = run_info(scenario, "simulated", engine)
     touching = records.touching(info.window.start, info.window.end)
     return summarise(records, info, 0.0), touching

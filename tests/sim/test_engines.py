@@ -58,7 +58,7 @@ def test_a_load_is_played_as_jobs_made_anew(kernel, pool, policy, compiled, time
         algorithms = algorithms_of(farm)
         scheduler = make_scheduler(farm)
         setting = Setting.of(farm, scheduler.rules, algorithms)
-        found = play(setting, scheduler, iter(jobs), engine="reference").jobs
+        found = play(setting, scheduler.estimator, iter(jobs), engine="reference").jobs
         by_id = dict(zip(found.job_id, found.waiting_time.tolist(), strict=True))
         with pytest.MonkeyPatch.context() as patch:
             if not compiled:

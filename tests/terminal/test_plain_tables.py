@@ -74,4 +74,9 @@ def test_texts_and_tables_below_each_other():
 def test_what_has_to_be_measured_is_left_to_rich(text: str):
     """Letters of another width, control characters that rich removes, lines that it folds."""
     with pytest.raises(NotPlainError):
-        plain_text_of(styled(text), 80)
+        plain_text_of(group(styled(text)), 80)
+
+
+def test_a_text_alone_is_never_folded():
+    """The first sentence on a run is a line, also where COLUMNS says less."""
+    assert plain_text_of(styled("x" * 200), 80) == "x" * 200 + "\n"

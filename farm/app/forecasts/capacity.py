@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from farm.app.runs.estimates import seeded_estimator
+from farm.app.runs.learning import seeded_estimator
 from farm.app.sweeps.axes import Axis, Grid
 from farm.results.summary.objectives import Term
 from farm.scenario import Scenario

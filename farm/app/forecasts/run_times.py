@@ -15,7 +15,7 @@ import msgspec
 
 from farm.app.long_running.snapshots import farm_of, image_from
 from farm.app.recorded.played_again import load_run
-from farm.app.runs.estimates import seeded_estimator
+from farm.app.runs.learning import seeded_estimator
 from farm.assembly import estimator_named, pool_specs
 from farm.core.commands import CancelJob, StartJob
 from farm.core.errors import InputError, StateError

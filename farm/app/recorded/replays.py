@@ -20,7 +20,7 @@ from farm.results.audit.auditor import Auditor
 from farm.results.log.reader import Entry
 from farm.results.log.replay import Comparison, replay
 from farm.results.run_directory import EVENTS, JOBS, SUMMARY, Run
-from farm.sim.simulation import no_garbage_collection
+from farm.sim.garbage import no_garbage_collection
 
 
 class Audit(msgspec.Struct, frozen=True, kw_only=True):

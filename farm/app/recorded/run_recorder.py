@@ -166,5 +166,7 @@ class RunRecorder:
             return Result(kept, records)
         kept.write(self._directory, on_jobs)
         run = load_run(self._directory.path)
-        run.jobs = kept.jobs  # as they were written; to read them takes long
+        # as they were written: to read them takes long
+        run.jobs = kept.jobs
+        run.scenario = self._scenario
         return Result(run, records)

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from farm.app.recorded.played_again import load_run
+from farm.app.runs.learning import seed_estimator
 from farm.app.runs.own_parts import NONE, OwnParts
 from farm.assembly import (
     estimator_named,
@@ -20,7 +19,7 @@ from farm.assembly import (
     pool_specs,
 )
 from farm.core.driver import World
-from farm.core.errors import InputError, file_access
+from farm.core.errors import InputError
 from farm.core.pools.algorithm import AnyAlgorithm
 from farm.core.scheduler import Scheduler
 from farm.forecasts.dispatch.at_submission import AddEvent, EstimatingWorld, Forecaster
@@ -29,12 +28,11 @@ from farm.forecasts.dispatch.formula_at_submission import FormulaForecaster
 from farm.forecasts.dispatch.launchpad_formula import RULES
 from farm.forecasts.runtime.interface import RuntimeEstimator
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
-from farm.forecasts.runtime.training import Learner, learn_from
+from farm.forecasts.runtime.training import Learner
 from farm.results.estimate_scores import Score, score
 from farm.scenario import Scenario
 from farm.scenario.scheduling import RuleSet
 from farm.upstream.launchpad import LAUNCHPAD, Rules
-from farm.whole_files import read_whole
 from provisioner.from_scenario import algorithms_of
 
 if TYPE_CHECKING:
@@ -202,16 +200,6 @@ def _distribution(estimator: RuntimeEstimator) -> RuntimeDistribution:
     return RuntimeDistribution(estimator)
 
 
-def seeded_estimator(scenario: Scenario) -> RuntimeEstimator:
-    """Return the scenario's estimator with what it learns before a run.
-
-    Raises InputError for statistics that cannot be learned from.
-    """
-    estimator = estimator_of(scenario)
-    seed_estimator(estimator, scenario.estimates.learn_from)
-    return estimator
-
-
 def scores_of(run: Path) -> list[Score]:
     """Return how right the dispatch estimates of a run were; raises InputError if it has none."""
     found = score(load_run(run, unfinished=True).entries())
@@ -221,36 +209,3 @@ def scores_of(run: Path) -> list[Score]:
             "--set 'estimates.rules=[launchpad, rollout]'"
         )
     return found
-
-
-def seed_estimator(estimator: RuntimeEstimator, path: str | None) -> None:
-    """Let an estimator learn from a finished run (a directory) or from dumped statistics (a file).
-
-    ``path`` None: from nothing. Raises InputError for what is neither, and for statistics of
-    another estimator.
-    """
-    if path is None:
-        return
-    source = Path(path)
-    if source.is_dir():
-        run = load_run(source, unfinished=True)
-        events = (entry.event for entry in run.entries() if not entry.ignored)
-        learn_from(estimator, events, laws_of(run.scenario))
-        if isinstance(estimator, RuntimeDistribution):
-            estimator.forget_times()
-        return
-    try:
-        with file_access(f"learn_from: {source}", "be read"):
-            state = msgspec.json.decode(read_whole(source))
-    except msgspec.DecodeError as error:
-        raise InputError(f"learn_from: {source}: not JSON: {error}") from None
-    if isinstance(state, dict) and "snapshot" in state:
-        state = state.get("statistics")
-    # it reads its own dumps, such as a live farm's, and those of the estimator alone
-    if not isinstance(estimator, RuntimeDistribution):
-        estimator = RuntimeDistribution(estimator)
-    try:
-        estimator.load(state)
-    except InputError as error:
-        raise InputError(f"learn_from: {source}: {error}") from None
-    estimator.forget_times()

@@ -7,27 +7,38 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from farm.app.inputs import can_be_read_again, digests_of
 from farm.app.recorded.result import Result
 from farm.app.recorded.run_recorder import MIN_JOBS_AS_INPUTS, RunRecorder
-from farm.app.runs.estimates import Estimating
 from farm.app.runs.own_parts import NONE, OwnParts
-from farm.assembly import complaints, run_info
+from farm.assembly import complaints, estimator_of, make_rules, run_info
 from farm.core.driver import Observer
 from farm.core.errors import InputError
+from farm.forecasts.runtime.interface import RuntimeEstimator
 from farm.results.summary.figures import Counted, Figures
 from farm.scenario import Scenario
-from farm.sim.engines import MOST_JOBS, CompiledRun, Engine, chosen, play_seeds
+from farm.sim.engines import (
+    MOST_JOBS,
+    CompiledRun,
+    Engine,
+    StreamedRun,
+    chosen,
+    play_seeds,
+)
 from farm.sim.fast.coverage import why_not, why_whole
 from farm.sim.fast.play import Watch
+from farm.sim.garbage import no_garbage_collection
 from farm.sim.setting import Setting
-from farm.sim.simulation import Simulation, no_garbage_collection
 from farm.sim.too_large import expected_jobs, refuse_too_large
 from farm.workload import Several, Workload
 from provisioner.from_scenario import algorithms_of
+
+if TYPE_CHECKING:
+    from farm.sim.simulation import Around
 
 
 def simulated_run(
@@ -63,14 +74,14 @@ def simulated_run(
     is made then, nor where a compiled run is interrupted.
     """
     on_step("setting up", 0.0)
-    estimating = Estimating(scenario, own, live=False)
-    algorithms, scheduler = algorithms_of(scenario, own.algorithms), estimating.scheduler()
-    setting = Setting.of(scenario, scheduler.rules, algorithms)
+    estimator, around = _estimates_of(scenario, own)
+    algorithms = algorithms_of(scenario, own.algorithms)
+    setting = Setting.of(scenario, make_rules(scenario, own=own.functions), algorithms)
     in_full = in_full or own is not NONE or not can_be_read_again(scenario)
     held = "they are kept" if in_full or keep_events else ""
-    if estimating.gives or engine == "reference":
+    if around is not None or engine == "reference":
         held = held or "the reference plays"
-    held = held or why_not(setting, scheduler.estimator) or why_whole(scenario, setting)
+    held = held or why_not(setting, estimator) or why_whole(scenario, setting)
     if load is None:
         refuse_too_large(scenario, held)
     inputs = digests_of(scenario) if out is not None or keep_events else {}
@@ -94,15 +105,15 @@ def simulated_run(
     began = time.monotonic()
     run = chosen(
         setting,
-        scheduler,
+        estimator,
         workload.jobs,
         engine=engine,
         log_below=log_below,
         discard_ended=not held,
         watch=watch,
-        around=estimating.around if estimating.gives else None,
+        around=around,
     )
-    if not isinstance(run, Simulation):
+    if isinstance(run, CompiledRun | StreamedRun):
         log = run.log if isinstance(run, CompiledRun) else None
         recording = record(began=began, writes_log=log is not None)
         with no_garbage_collection(), recording as recorder:
@@ -141,6 +152,27 @@ def simulated_run(
     return recorder.finish("reference", warnings=warnings, play_time=play_time)
 
 
+def _estimates_of(
+    scenario: Scenario, own: OwnParts = NONE
+) -> tuple[RuntimeEstimator, Around | None]:
+    """Return a run's runtime estimator, and what adds dispatch estimates to its world, if any are.
+
+    Raises InputError for an unknown estimator, and for what cannot be learned from.
+    """
+    estimates = scenario.estimates
+    if estimates.rules or estimates.run_times:
+        from farm.app.runs.estimates import Estimating  # noqa: PLC0415 - few runs ask for them
+
+        estimating = Estimating(scenario, own, live=False)
+        return estimating.estimator, estimating.around if estimating.gives else None
+    estimator = own.estimator or estimator_of(scenario)
+    if estimates.learn_from is not None:
+        from farm.app.runs.learning import seed_estimator  # noqa: PLC0415 - as above
+
+        seed_estimator(estimator, estimates.learn_from)
+    return estimator, None
+
+
 def figures_of_seeds(
     scenario: Scenario, seeds: Sequence[int], load: Several
 ) -> list[Figures] | None:
@@ -148,12 +180,12 @@ def figures_of_seeds(
 
     ``load``: its jobs with these seeds. None: each has to be played alone.
     """
-    estimating = Estimating(scenario, live=False)
-    if estimating.gives:
+    estimator, around = _estimates_of(scenario)
+    if around is not None:
         return None
-    scheduler, info = estimating.scheduler(), run_info(scenario, "simulated", "fast")
-    setting = Setting.of(scenario, scheduler.rules, algorithms_of(scenario))
-    runs = play_seeds(setting, scheduler.estimator, load, seeds)
+    info = run_info(scenario, "simulated", "fast")
+    setting = Setting.of(scenario, make_rules(scenario), algorithms_of(scenario))
+    runs = play_seeds(setting, estimator, load, seeds)
     if runs is None:
         return None
     records = runs.records.having(fair_share=info.fair_share)

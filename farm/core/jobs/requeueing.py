@@ -11,12 +11,11 @@ dispatch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from farm.core.commands import RequeueJob
 from farm.core.dispatching.matching import Lane
 from farm.core.jobs.cancelling import Canceller
 from farm.core.jobs.failure_judgement import judge_failure
+from farm.core.jobs.giving_up import why_given_up
 from farm.core.model import Cause
 from farm.core.state.working_state import JobState, JobStatus, Slot
 
@@ -103,13 +102,3 @@ class Requeuer:
         self.book.out.append(RequeueJob(state.job.id, state.attempts, builder, reason))
         self.dispatcher.wait(state, lane, at)
         return lane
-
-
-def why_given_up(reason: str, losses: int, retries: int, lost_under: Sequence[str] = ()) -> str:
-    """Return why a job whose attempt was lost is not retried.
-
-    ``lost_under``: the builders that were lost while running it, if those are too many.
-    """
-    if lost_under:
-        return f"{reason} (builders lost under it: {', '.join(lost_under)})"
-    return f"{reason} (attempt {losses} of {1 + retries})"

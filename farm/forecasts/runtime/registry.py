@@ -5,24 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from farm.core.errors import InputError, not_among
-from farm.forecasts.runtime.boinc import Boinc, Boinc2010, BoincDcf
-from farm.forecasts.runtime.declared import Declared
+from farm.core.registry import Registry
 from farm.forecasts.runtime.interface import EstimatorOptions, RuntimeEstimator
-from farm.forecasts.runtime.last_three import LastThree
-from farm.forecasts.runtime.launchpad import Launchpad
-from farm.forecasts.runtime.learned import Learned
-from farm.forecasts.runtime.oracle import Oracle
 
-ESTIMATORS: dict[str, Callable[[EstimatorOptions], RuntimeEstimator]] = {
-    "boinc": Boinc,
-    "boinc-2010": Boinc2010,
-    "boinc-dcf": BoincDcf,
-    "declared": Declared,
-    "last-3": LastThree,
-    "learned": Learned,
-    "launchpad": Launchpad,
-    "oracle": Oracle,
-}
+ESTIMATORS: Registry[Callable[[EstimatorOptions], RuntimeEstimator]] = Registry(
+    {
+        "boinc": "farm.forecasts.runtime.boinc:Boinc",
+        "boinc-2010": "farm.forecasts.runtime.boinc:Boinc2010",
+        "boinc-dcf": "farm.forecasts.runtime.boinc:BoincDcf",
+        "declared": "farm.forecasts.runtime.declared:Declared",
+        "last-3": "farm.forecasts.runtime.last_three:LastThree",
+        "learned": "farm.forecasts.runtime.learned:Learned",
+        "launchpad": "farm.forecasts.runtime.launchpad:Launchpad",
+        "oracle": "farm.forecasts.runtime.oracle:Oracle",
+    }
+)
 
 
 def make_estimator(name: str, options: EstimatorOptions | None = None) -> RuntimeEstimator:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from farm.core.commands import EndJob
-from farm.core.jobs.requeueing import why_given_up
+from farm.core.jobs.giving_up import why_given_up
 from farm.core.model import Builder, Cause, Outcome
-from farm.emulation.builder import AS_PLANNED, LIFETIME_OVER
+from farm.emulation.losses import AS_PLANNED, LIFETIME_OVER
 from farm.results.table.builder_columns import ENDS, Attempts, Builders
 from farm.results.table.columns import Coded, in_order_of_appearance
 from farm.results.table.job_columns import CAUSES, OUTCOMES, Jobs

@@ -126,7 +126,7 @@ def whole(scenario: Scenario) -> RunRecords:
     """Play a scenario with all of its jobs held."""
     scheduler = Estimating(scenario, live=False).scheduler()
     setting = Setting.of(scenario, scheduler.rules, algorithms_of(scenario))
-    return play(setting, scheduler, build_jobs(scenario), engine="fast")
+    return play(setting, scheduler.estimator, build_jobs(scenario), engine="fast")
 
 
 def summed_up(scenario: Scenario, records: RunRecords) -> Summary:

@@ -1,0 +1,59 @@
+"""What runtime estimators learn before a run: from a finished run, or from dumped statistics."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from farm.app.recorded.played_again import load_run
+from farm.assembly import estimator_of, laws_of
+from farm.core.errors import InputError, file_access
+from farm.forecasts.runtime.interface import RuntimeEstimator
+from farm.forecasts.runtime.quantiles import RuntimeDistribution
+from farm.forecasts.runtime.training import learn_from
+from farm.scenario import Scenario
+from farm.whole_files import read_whole
+
+
+def seeded_estimator(scenario: Scenario) -> RuntimeEstimator:
+    """Return the scenario's estimator with what it learns before a run.
+
+    Raises InputError for statistics that cannot be learned from.
+    """
+    estimator = estimator_of(scenario)
+    seed_estimator(estimator, scenario.estimates.learn_from)
+    return estimator
+
+
+def seed_estimator(estimator: RuntimeEstimator, path: str | None) -> None:
+    """Let an estimator learn from a finished run (a directory) or from dumped statistics (a file).
+
+    ``path`` None: from nothing. Raises InputError for what is neither, and for statistics of
+    another estimator.
+    """
+    if path is None:
+        return
+    source = Path(path)
+    if source.is_dir():
+        run = load_run(source, unfinished=True)
+        events = (entry.event for entry in run.entries() if not entry.ignored)
+        learn_from(estimator, events, laws_of(run.scenario))
+        if isinstance(estimator, RuntimeDistribution):
+            estimator.forget_times()
+        return
+    try:
+        with file_access(f"learn_from: {source}", "be read"):
+            state = msgspec.json.decode(read_whole(source))
+    except msgspec.DecodeError as error:
+        raise InputError(f"learn_from: {source}: not JSON: {error}") from None
+    if isinstance(state, dict) and "snapshot" in state:
+        state = state.get("statistics")
+    # it reads its own dumps, such as a live farm's, and those of the estimator alone
+    if not isinstance(estimator, RuntimeDistribution):
+        estimator = RuntimeDistribution(estimator)
+    try:
+        estimator.load(state)
+    except InputError as error:
+        raise InputError(f"learn_from: {source}: {error}") from None
+    estimator.forget_times()

@@ -1,0 +1,15 @@
+"""Jobs that are given up after too many void attempts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def why_given_up(reason: str, losses: int, retries: int, lost_under: Sequence[str] = ()) -> str:
+    """Return why a job whose attempt was lost is not retried.
+
+    ``lost_under``: the builders that were lost while running it, if those are too many.
+    """
+    if lost_under:
+        return f"{reason} (builders lost under it: {', '.join(lost_under)})"
+    return f"{reason} (attempt {losses} of {1 + retries})"
