@@ -1,8 +1,8 @@
 """From a run's notes to its event log: the lines are made one kind at a time, and put in order.
 
-A line is text that is put together of its fields' cells: the bytes that the reference's writer
-gives by a struct for each line. A cell is made once for each value that repeats, and numbers are
-encoded a column at a time.
+A line is put together of pieces of one text, by compiled code: the bytes are those that the
+reference's writer gives by a struct for each line. A value that repeats is in the text once, and
+numbers are encoded a column at a time; no line exists as an object.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise, repeat
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -20,34 +20,36 @@ from farm.core.commands import EndJob
 from farm.core.fields import json_name
 from farm.core.model import Builder, Cause
 from farm.records.coded import Coded
-from farm.results.log.lines import LINES, Part, parts_of
-from farm.sim.fast.kernel import layout
+from farm.results.log.lines import LINES, Part
+from farm.sim.fast.kernel import layout, native, text
 from farm.sim.fast.kernel.heaps import Array
 from farm.sim.fast.play import PlayedFarm
 from farm.sim.fast.run_records import builders_of, ends_of, outcome_of, reasons_of
 
-AT_ONCE = 1 << 13
-"""Notes that are turned into lines together: more would not stay in a processor's cache."""
+AT_ONCE = 1 << 15
+"""Notes that are turned into lines together, some megabytes."""
+MAX_TABLED = 1000
+"""Whole numbers between the least and the greatest of a column that are in the text singly."""
+
+_COMMA, _QUOTE, _BACKSLASH = b',"\\'
+_encode = msgspec.json.Encoder().encode
 
 
-class Cells(NamedTuple):
-    """A field's text in each line, key and all: ``,"slot":0``; empty where it has its default."""
+class Pieces(NamedTuple):
+    """Where the piece of each line begins and ends in the text; numbers: all have the same."""
 
-    texts: Iterable[str]
+    begins: Array | int
+    ends: Array | int
+
+    def taken(self, rows: Array) -> Pieces:
+        """Return the pieces of some rows."""
+        return Pieces(np.asarray(self.begins)[rows], np.asarray(self.ends)[rows])
 
 
-class Texts(NamedTuple):
-    """A field's value in each line, as JSON."""
-
-    texts: Iterable[str]
-
-
-Values = Cells | Texts | Coded | Array | Iterable[object]
-"""What a field holds in each line; ``repeat``: the same in all of them."""
+Values = Pieces | Coded | Array | Iterable[object]
+"""What a field holds in each line; ``repeat``: the same in all of them; ``Pieces``: its JSON."""
 Columns = Mapping[str, Values]
 """The values of lines, by the name of the field; those without have their default."""
-
-_encode = msgspec.json.Encoder().encode
 
 
 def log_of(played: PlayedFarm, at_once: int = AT_ONCE) -> Iterator[bytes]:
@@ -63,7 +65,75 @@ def log_of(played: PlayedFarm, at_once: int = AT_ONCE) -> Iterator[bytes]:
         before = np.append(last, some["kind"][:-1])
         folded = (some["kind"] == layout.END) & (before == layout.FINISHED)
         last = some["kind"][-1]
-        yield "".join(lines.of(_taken(some, ~folded))).encode()
+        yield lines.of(_taken(some, ~folded))
+
+
+class _Text:
+    """The text of which lines are pieces; what was added after a mark can be let go."""
+
+    def __init__(self) -> None:
+        self.content = np.empty(1 << 20, np.int8)
+        self._length = 0
+        self._kept = 0
+        self._known: dict[str, Pieces] = {}
+
+    def keep(self) -> None:
+        """Keep what is there, whenever more is let go."""
+        self._kept = self._length
+
+    def let_go(self) -> None:
+        """Let go what was added since ``keep``."""
+        self._length = self._kept
+        self._known = {
+            text: piece for text, piece in self._known.items() if piece.ends <= self._kept
+        }
+
+    def add(self, more: bytes) -> int:
+        """Add to the text; return where that begins."""
+        begin, end = self._length, self._length + len(more)
+        if end > len(self.content):
+            longer = np.empty(2 * end, np.int8)
+            longer[:begin] = self.content[:begin]
+            self.content = longer
+        self.content[begin:end] = np.frombuffer(more, np.int8)
+        self._length = end
+        return begin
+
+    def constant(self, piece: str) -> Pieces:
+        """Return a piece that is the same in all lines."""
+        if piece not in self._known:
+            more = piece.encode()
+            begin = self.add(more)
+            self._known[piece] = Pieces(begin, begin + len(more))
+        return self._known[piece]
+
+    def each(self, pieces: Iterable[str]) -> Pieces:
+        """Return pieces that are made one by one."""
+        encoded = [piece.encode() for piece in pieces]
+        ends = self.add(b"".join(encoded)) + np.cumsum(np.array([*map(len, encoded)], np.int64))
+        begins = ends.copy()
+        begins[1:] = ends[:-1]
+        begins[:1] = self._length - sum(map(len, encoded))
+        return Pieces(begins, ends)
+
+    def numbers(self, values: Array) -> Pieces:
+        """Return numbers as JSON."""
+        encoded = _encode(values.tolist())
+        commas = self.add(encoded) + np.flatnonzero(np.frombuffer(encoded, np.int8) == _COMMA)
+        begins, ends = np.empty(len(values), np.int64), np.empty(len(values), np.int64)
+        begins[:1], begins[1:] = self._length - len(encoded) + 1, commas + 1
+        ends[-1:], ends[:-1] = self._length - 1, commas
+        return Pieces(begins, ends)
+
+    def names(self, names: Sequence[str]) -> Pieces:
+        """Return names as JSON."""
+        encoded = _encode(names)
+        content = np.frombuffer(encoded, np.int8)
+        quotes = np.flatnonzero(content == _QUOTE)
+        if (content == _BACKSLASH).any():  # some of the quotes are in names
+            return self.each([_encode(name).decode() for name in names])
+        quotes += self.add(encoded)
+        return Pieces(quotes[::2], quotes[1::2] + 1)
 
 
 class _Lines:
@@ -74,10 +144,11 @@ class _Lines:
         self._pools = [pool.name for pool in played.pools]
         builders = builders_of(played)
         self._reasons = Coded.of(reasons_of(played))
-        self._job_cells = _name_cells("job", played.load.ids())
-        self._builder_cells = _name_cells("builder", [builder.id for builder in builders])
-        #: all that is written of each builder
-        self._built_cells = self._of_each(builders)
+        self._text = _Text()
+        self._jobs = self._text.names(played.load.ids())
+        self._builders = self._text.names([builder.id for builder in builders])
+        self._builder_fields = self._builder_columns(builders)
+        self._text.keep()
         lost = np.flatnonzero(played.farm.jobs["ended"] > layout.ENDS_WELL)
         self._lost = dict(zip(lost.tolist(), ends_of(played, lost), strict=True))
         self._now = 0.0
@@ -103,20 +174,25 @@ class _Lines:
             layout.ALARM: (commands.SetAlarm, lambda n: {"rings_at": n["at"]}),
         }
 
-    def _of_each(self, builders: Sequence[Builder]) -> list[str]:
-        if not builders:
-            return []
-        fields = _fields(builders)
-        ready = {"id": Cells(self._builder_cells), "index": np.array([*fields["index"]])}
-        columns = [
-            _cells(part, {**fields, **ready}[part.path.rpartition(".")[2]])
-            for part in parts_of(Builder, "builder")
-        ]
-        return list(map("".join, zip(*columns, strict=False)))  # some are endless
+    def _builder_columns(self, builders: Sequence[Builder]) -> dict[str, Any]:
+        """Return the fields of all builders: one value, or pieces or codes by their numbers."""
+        fields: dict[str, Any] = {}
+        for name, column in _fields(builders).items() if builders else ():
+            values = list(column)
+            if len({*map(id, values)}) == 1:
+                fields[name] = repeat(values[0])
+            elif name == "index":
+                fields[name] = self._text.numbers(np.array(values))
+            else:
+                fields[name] = _coded_by_identity(values)
+        return {**fields, "id": self._builders}
 
-    def of(self, notes: Array) -> list[str]:
+    def of(self, notes: Array) -> bytes:
         """Return the lines of these notes."""
-        kinds = notes["kind"].copy()
+        if not len(notes):
+            return b""
+        self._text.let_go()
+        kinds = notes["kind"].astype(np.int64)
         # an alarm's note has its own instant; all others are noted at theirs
         at = np.where(kinds == layout.ALARM, self._now, notes["at"])
         at = np.maximum.accumulate(np.maximum(at, self._now))
@@ -124,30 +200,83 @@ class _Lines:
         sizes = np.ones(len(notes), np.int64)
         submissions = kinds == layout.SUBMITTED
         sizes[submissions] = self._sizes(notes[submissions])
-        order = np.argsort(kinds, kind="stable")
-        ends = np.cumsum(np.bincount(kinds, minlength=max(self._of) + 1)).tolist()
-        by_kind: list[str] = []
-        for kind, (begin, end) in enumerate(pairwise(ends), start=1):
-            if begin < end:
-                some = order[begin:end]
-                by_kind += self._made(kind, np.repeat(at[some], sizes[some]), _taken(notes, some))
-        place = np.empty(len(by_kind), np.int64)
-        place[np.argsort(np.repeat(kinds, sizes), kind="stable")] = np.arange(len(by_kind))
-        return list(map(by_kind.__getitem__, place.tolist()))
+        instants = self._text.numbers(at)
 
-    def _made(self, kind: int, at: Array, notes: Array) -> Iterator[str]:
-        """Return the lines of one kind."""
+        widths = np.zeros(max(self._of) + 1, np.int64)
+        nexts = np.zeros_like(widths)
+        begins: list[Array] = []
+        ends: list[Array] = []
+        order = np.argsort(kinds, kind="stable")
+        bounds = np.cumsum(np.bincount(kinds, minlength=len(widths))).tolist()
+        for kind, (begin, end) in enumerate(pairwise(bounds), start=1):
+            if begin < end:
+                rows = order[begin:end]
+                of_line = np.repeat(rows, sizes[rows])
+                pieces = self._made(kind, instants.taken(of_line), _taken(notes, rows))
+                widths[kind] = len(pieces)
+                nexts[kind] = sum(map(len, begins))
+                begins.append(_table(len(of_line), [piece.begins for piece in pieces]))
+                ends.append(_table(len(of_line), [piece.ends for piece in pieces]))
+        lines = text.Lines(
+            np.repeat(kinds, sizes),
+            widths,
+            nexts,
+            np.concatenate(begins),
+            np.concatenate(ends),
+            self._text.content,
+        )
+        target = np.empty(int((lines.ends - lines.begins).sum()), np.int8)
+        native.Call("put_together", lines, target)()
+        return target.tobytes()
+
+    def _made(self, kind: int, at: Pieces, notes: Array) -> list[Pieces]:
+        """Return the pieces of the lines of one kind, in order."""
         of, columns = self._of[kind]
         line, given = LINES[of], columns(notes)
-        begins = _number_texts(at, '{"at_s":', f',"event":"{line.name}"')
-        cells: list[Iterable[str]] = []
+        parts: list[Pieces | str] = ['{"at_s":', at, f',"event":"{line.name}"']
         for part in line.parts:
-            column = given.get(part.name)
-            if isinstance(column, Texts):
-                cells += repeat(_lead(part)), column.texts
-            elif column is not None:
-                cells.append(_cells(part, column))
-        return map("".join, zip(begins, *cells, repeat("}\n")))
+            if (column := given.get(part.name)) is not None:
+                parts += self._cells(part, column)
+        parts.append("}\n")
+        # texts that are the same in all lines are one piece, if they follow each other
+        joined: list[Pieces | str] = []
+        for piece in parts:
+            if isinstance(piece, str) and joined and isinstance(joined[-1], str):
+                joined[-1] += piece
+            else:
+                joined.append(piece)
+        return [self._text.constant(p) if isinstance(p, str) else p for p in joined]
+
+    def _cells(self, part: Part, column: Values) -> list[Pieces | str]:
+        """Return a field with its key in each line; it has none where it has its default.
+
+        A value is its default if it is that very object; where numbers are in arrays, if it equals
+        it.
+        """
+        match column:
+            case Pieces():
+                return [_lead(part), column]
+            case repeat():
+                return [_cell(part, next(column))]
+            case Coded(codes, [value]):
+                return [_cell(part, value)]
+            case Coded(codes, values):
+                return [self._text.each(_cell(part, value) for value in values).taken(codes)]
+            case np.ndarray() if column.dtype.kind == "f":
+                lead, pieces = self._text.constant(_lead(part)), self._text.numbers(column)
+                if isinstance(part.default, float):
+                    is_default = column == part.default
+                    lead = Pieces(lead.begins, np.where(is_default, lead.begins, lead.ends))
+                    pieces = Pieces(pieces.begins, np.where(is_default, pieces.begins, pieces.ends))
+                return [lead, pieces]
+            case np.ndarray():
+                least, most = int(column.min()), int(column.max())
+                if most - least > MAX_TABLED:
+                    return self._cells(part, column.tolist())
+                values = range(least, most + 1) if column.dtype.kind == "i" else (False, True)
+                cells = self._text.each(_cell(part, value) for value in values)
+                return [cells.taken(column.astype(np.int64) - least)]
+        return self._cells(part, _coded_by_identity(list(column)))
 
     # --- columns, of which a line takes those that it has ---------------------------------------
 
@@ -165,21 +294,21 @@ class _Lines:
             batch = [number or None for number in np.repeat(numbers, sizes).tolist()]
         begin = int(self._load.batches[notes["what"][0]])
         end = begin + int(sizes.sum())
-        ids = Cells(self._job_cells[begin:end])
+        ids = self._jobs.taken(np.arange(begin, end))
         return {**self._load.job_columns(begin, end), "id": ids, "batch": batch}
 
     def _attempt(self, notes: Array) -> Columns:
         return {
             **self._of_builders(notes["builder"]),
-            "job": Cells(map(self._job_cells.__getitem__, notes["what"].tolist())),
+            "job": self._jobs.taken(notes["what"]),
             "attempt": notes["attempt"],
             "slot": notes["slot"],
         }
 
     def _finished(self, notes: Array) -> Columns:
         jobs, rows = self._farm.jobs, notes["what"]
-        fails = self._load.fails[rows]
-        dispatched_at = Texts(_number_texts(jobs["dispatched_at"][rows]))
+        fails = self._load.fails[rows].astype(np.int64)
+        dispatched_at = self._text.numbers(jobs["dispatched_at"][rows])
         return {
             **self._attempt(notes),
             "outcome": Coded(fails, (outcome_of(False), outcome_of(True))),
@@ -203,12 +332,15 @@ class _Lines:
 
     def _of_builders(self, numbers: Array) -> Columns:
         return {
-            "builder": Cells(map(self._builder_cells.__getitem__, numbers.tolist())),
+            "builder": self._builders.taken(numbers),
             "reason": self._reasons.taken(numbers),
         }
 
     def _built(self, notes: Array) -> Columns:
-        return {"id": Cells(map(self._built_cells.__getitem__, notes["what"].tolist()))}
+        return {
+            name: field if isinstance(field, repeat) else field.taken(notes["what"])
+            for name, field in self._builder_fields.items()
+        }
 
     def _planned(self, notes: Array) -> Columns:
         plans = self._farm.plans[notes["what"]]
@@ -221,41 +353,26 @@ def _taken(notes: Array, rows: Array) -> Array:
     return notes.view(np.dtype((np.void, notes.itemsize)))[rows].view(notes.dtype)
 
 
+def _table(count: int, columns: Sequence[Array | int]) -> Array:
+    """Return these columns as rows, one row after the other."""
+    table = np.empty((count, len(columns)), np.int64)
+    for number, column in enumerate(columns):
+        table[:, number] = column
+    return table.reshape(-1)
+
+
+def _coded_by_identity(values: Sequence[object]) -> Coded:
+    """Return a column of objects, of which equal ones may be different."""
+    keys = list(map(id, values))
+    distinct = dict(zip(keys, values, strict=True))
+    numbers = dict(zip(distinct, range(len(distinct)), strict=True))
+    codes = np.array(list(map(numbers.__getitem__, keys)), np.int64)
+    return Coded(codes, list(distinct.values()))
+
+
 def _fields(structs: Sequence[msgspec.Struct]) -> Columns:
     """Return the fields of structs of one kind, at least one, as columns."""
     return {name: map(attrgetter(name), structs) for name in structs[0].__struct_fields__}
-
-
-def _cells(part: Part, column: Values) -> Iterable[str]:
-    """Return the text of a field in each line, as msgspec encodes a struct without defaults.
-
-    A value is its default if it is that very object; where numbers are in arrays, if it equals it.
-    """
-    match column:
-        case Cells(texts):
-            return texts
-        case repeat():
-            return repeat(_cell(part, next(column)))
-        case Coded(codes, values):
-            cells = [_cell(part, value) for value in values]
-            return repeat(cells[0]) if len(cells) == 1 else map(cells.__getitem__, codes.tolist())
-        case np.ndarray() if column.dtype.kind == "f" or part.default is msgspec.NODEFAULT:
-            texts = _number_texts(column, _lead(part))
-            if isinstance(part.default, float) and (column == part.default).any():
-                pairs = zip(texts, (column == part.default).tolist(), strict=True)
-                return ["" if is_default else text for text, is_default in pairs]
-            return texts
-        case np.ndarray():
-            numbers = column.tolist()
-            by_value = {number: _cell(part, number) for number in dict.fromkeys(numbers)}
-            return map(by_value.__getitem__, numbers)
-    listed = list(column)
-    keys = list(map(id, listed))
-    distinct = dict(zip(keys, listed, strict=True))
-    by_identity = {key: _cell(part, value) for key, value in distinct.items()}
-    if len(by_identity) == 1:
-        return repeat(by_identity[keys[0]])
-    return map(by_identity.__getitem__, keys)
 
 
 def _lead(part: Part) -> str:
@@ -263,22 +380,8 @@ def _lead(part: Part) -> str:
 
 
 def _cell(part: Part, value: object) -> str:
+    """Return a field with its key, as msgspec encodes a struct without defaults."""
     is_empty = type(value) is part.default and not value  # of a factory: an empty list or dict
     if value is part.default or is_empty:
         return ""
     return f"{_lead(part)}{_encode(value).decode()}"
-
-
-def _number_texts(values: Array, before: str = "", behind: str = "") -> list[str]:
-    """Return numbers as JSON, each between two texts."""
-    numbers = _encode(values.tolist()).decode()[1:-1]
-    between = f"{behind}\n{before}"
-    return f"{before}{numbers.replace(',', between)}{behind}".split("\n")
-
-
-def _name_cells(key: str, names: Sequence[str]) -> list[str]:
-    """Return the text of a field that holds these names."""
-    text = _encode(names).decode()[2:-2]
-    if text.count('"') == 2 * len(names) - 2 and "\\" not in text:
-        return [f',"{key}":"{name}"' for name in text.split('","')]
-    return [f',"{key}":{_encode(name).decode()}' for name in names]
