@@ -9,6 +9,7 @@ import ast
 import inspect
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextvars import ContextVar
+from functools import cache
 from itertools import pairwise
 from textwrap import dedent
 from typing import Any, ClassVar, Self, get_args, get_origin
@@ -210,6 +211,7 @@ def derived(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
         yield from derived(one)
 
 
+@cache
 def _docstrings(model: type[BaseModel]) -> dict[str, str]:
     """Return the docstring of each field of a class."""
     (node,) = ast.parse(dedent(inspect.getsource(model))).body

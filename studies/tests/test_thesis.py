@@ -57,6 +57,7 @@ def makespan(jobs: tuple[Job, ...], policy: str, slots: int) -> float:
     return max(Case([jobs], setting_of(nodes(slots), policy)).ends(jobs))
 
 
+@pytest.mark.slow
 def test_every_figure_and_table_is_there(small: Evaluation):
     """4.1, 5.1 to 5.12 in their order, tables 5.1 and 5.2 and the result table, each once."""
     shown = sections(small)
@@ -100,6 +101,7 @@ def test_stretch_and_throughput_are_in_every_table(small: Evaluation):
     assert small.plain.median("LJF", 1.0, THROUGHPUT) <= 2 * len(jobs) / busy
 
 
+@pytest.mark.slow
 def test_runs_are_averaged_but_for_the_first(small: Evaluation):
     """Section 5.1: four runs of a test, of which the first is discarded."""
     runs = [makespan(jobs, "Random", 1) for jobs in jenkins_sets(1)[:2]]
@@ -149,6 +151,7 @@ def test_the_compiled_loop_agrees(law, monkeypatch: pytest.MonkeyPatch):
             np.testing.assert_array_equal(numbers, found[1][cell])
 
 
+@pytest.mark.slow
 def test_each_question_has_a_figure_and_a_paragraph(monkeypatch: pytest.MonkeyPatch):
     """Each question of the future work is answered by simulations, the last of recorded jobs."""
     monkeypatch.setattr("studies.thesis.job_sets.MAX_SETS", 1)

@@ -143,7 +143,7 @@ def test_entries_of_one_instant_come_first_in_first_out(case: dict[str, Any], en
         "mean_wait_ms": milliseconds(summary.waiting_time.mean, 0.0005),
         "longest_wait_ms": pytest.approx(summary.waiting_time.max * 1000),
     }
-    compare(case, found, {"sim", "capacity", "load", "workers_of_its_heap"})
+    compare(case, found, {"sim", "capacity", "load", "slow", "workers_of_its_heap"})
 
 
 @pytest.mark.parametrize("compatibility", [None, "taskcluster"])

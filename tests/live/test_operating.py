@@ -203,7 +203,7 @@ def test_a_builder_that_always_fails_is_taken_out_and_a_job_that_does_fails(up: 
 @pytest.mark.parametrize("up", [scenario(live="speed: 60")], indirect=True)
 def test_a_pool_gets_another_size_while_it_works(up: Up):
     """More builders come, and go when empty; the what-if starts from the chosen size."""
-    up.farm("submit", "--service-time", "10m", "--count", "3", "--prefix", "long")
+    up.farm("submit", "--service-time", "6m", "--count", "3", "--prefix", "long")
     told = up.farm("set", "pools.linux.builders=4")
     assert told.splitlines() == [
         "pools.linux.builders: 2 -> 4",

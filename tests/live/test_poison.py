@@ -234,6 +234,7 @@ def test_a_message_that_triggers_a_defect_is_not_read_again(farm: StayingFarm):
     assert farm.reasons() == {"error": 1}
 
 
+@pytest.mark.slow
 def test_unknown_senders_leave_nothing(farm: StayingFarm):
     """Neither a host, nor an unused queue."""
 

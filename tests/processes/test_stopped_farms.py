@@ -92,6 +92,7 @@ def test_two_signals_end_it_at_once():
     await_gone(running.children)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at /proc")
 def test_a_killed_farm_leaves_no_process():
     """After SIGKILL at the farm, its hosts and its server end."""

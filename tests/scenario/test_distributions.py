@@ -13,7 +13,7 @@ from farm.scenario.distributions import LARGEST, Distribution
 from farm.scenario.workload import Arrivals
 from farm.workload.streams import chooser, stream
 
-DRAWS = 100_000
+DRAWS = 40_000
 
 
 def drawn(given: Any) -> list[float]:
@@ -43,7 +43,7 @@ def drawn(given: Any) -> list[float]:
     ],
 )
 def test_moments(given: Any, mean: float, std: float) -> None:
-    """A hundred thousand draws have the mean and spread of theory, within 1.5 and 4 percent."""
+    """Forty thousand draws have the mean and spread of theory, within 1.5 and 4 percent."""
     draws = drawn(given)
     assert statistics.fmean(draws) == pytest.approx(mean, rel=0.015)
     assert statistics.pstdev(draws) == pytest.approx(std, rel=0.04, abs=1e-9)

@@ -68,6 +68,7 @@ def test_a_farm_and_a_workload_that_are_known():
     assert found.synthetic.draws == 8
 
 
+@pytest.mark.slow
 def test_a_farm_of_another_size():
     """Replayed and drawn jobs wait alike, and not as recorded."""
     found = played(loaded(at_random()), SERVERS + 2)

@@ -86,6 +86,7 @@ def test_lost_jobs_that_get_their_old_place_back(made: PoolTwin, records: Bundle
     assert not retries_go_first(others)
 
 
+@pytest.mark.slow
 def test_what_if_more_or_fewer_were_lost(made: PoolTwin, tmp_path: Path):
     """With losses drawn the farm waits about as recorded, and less if none are lost."""
     path, name = tmp_path / "mine.yaml", f"pools.{made.name}.losses.rate"

@@ -408,6 +408,7 @@ def judged(tmp_path: Path, jobs: list[dict[str, Any]]) -> PoolTwin:
     return only(twin_of(load_records([path], "csv", columns), "records"))
 
 
+@pytest.mark.slow
 def test_a_plain_queue_is_believed(tmp_path):
     """Nothing is flagged where jobs only wait for slots."""
     one = judged(tmp_path, ran(6))

@@ -45,6 +45,7 @@ def not_measured(farm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure, lambda *_: pytest.fail("measured"))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("rates_said")
 def test_what_is_saved_is_what_a_scenario_takes(calibrate: Any, tmp_path: Path) -> None:
     """Table, plot and file of one measurement; the scenario beside it has its slowdown."""

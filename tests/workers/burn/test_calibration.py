@@ -56,6 +56,7 @@ def test_each_number_of_heavy_jobs_has_its_turn(reference):
     assert all(timing.seconds > 0 for timing in timings)
 
 
+@pytest.mark.slow
 def test_a_limit_that_is_too_short_is_one_message():
     """The result is no table with holes."""
     with pytest.raises(RunError, match="took longer than the limit"):

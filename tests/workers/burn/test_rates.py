@@ -77,6 +77,7 @@ def test_a_new_program_takes_over_the_rates_of_the_old(fire):
     assert one.told.empty()
 
 
+@pytest.mark.slow
 def test_closed_burners_end_a_measurement(fire):
     """The thread that waits for it is woken, although the program has not answered."""
     one = fire(rates={})
