@@ -100,8 +100,8 @@ def too_little(figures: PlatformFigures, resolution: float) -> str:
 def _reason(figures: PlatformFigures, resolution: float, objective: float) -> tuple[Kind, str]:
     """Return why jobs wait.
 
-    What the records cannot say comes first, then jobs that do not wait too long. Whoever does has
-    the evidence against more servers looked at before the evidence for them.
+    What the records cannot say comes first, then platforms whose jobs do not wait too long. For the
+    others the evidence against more servers is weighed before the evidence for them.
     """
     missing = too_little(figures, resolution)
     if missing:
