@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -55,6 +56,7 @@ class EndingFarm:
         self.answers = list(answers)
         self.diary: list[str] = []
         self.settled, self.pid = True, 0
+        self.look_again_in = math.inf
         self.given_up = False
         self.draining = True
         self.looks = 1

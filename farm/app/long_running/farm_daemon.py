@@ -104,7 +104,7 @@ class _Revival:
             return self._restarts.not_before - now
         try:
             if not self._server.revive():
-                return float("inf")
+                return self._server.look_again_in
         except ServerError as error:
             if str(error) != self._logged:
                 self._logged = str(error)

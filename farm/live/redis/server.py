@@ -9,8 +9,12 @@ only its user can read, and ends with this process (on Linux even if that is kil
 from __future__ import annotations
 
 import contextlib
+import logging
+import math
+import os
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -19,16 +23,41 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
+import msgspec
 import redis
 
 from farm.core.errors import ServerError
 from farm.live.redis.connection import Connection, check_server, connect
+from farm.live.redis.endless_script import ScriptGuard, StuckError
+from farm.live.redis.keys import UNREADABLE
 from farm.processes.child import die_with_parent
+from farm.processes.identity import began_at, is_alive
 from farm.processes.locks import locked
 from farm.processes.supervisor import end_process
+from farm.whole_files import draft_of, read_whole
+
+log = logging.getLogger("farm.server")
 
 START_TIMEOUT = 10.0
 STOP_TIMEOUT = 5.0
+#: real seconds for the server of an earlier farm, which was killed, to let go of its data; it is
+#: ended after that
+LET_GO_TIMEOUT = 10.0
+#: real seconds between two looks at whether a script keeps it busy, and while one does
+LOOK_INTERVAL, BUSY_LOOK_INTERVAL = 5.0, 1.0
+#: the process that writes in a data folder
+PROCESS = "process.json"
+
+
+class ServerProcess(msgspec.Struct, frozen=True):
+    """A server's process, and when it began: ids are used again."""
+
+    pid: int
+    began: str
+
+
+def _now() -> float:
+    return time.monotonic()
 
 
 class GivenServer:
@@ -36,6 +65,8 @@ class GivenServer:
 
     #: not a process of this farm
     pid = 0
+    #: real seconds after which ``revive`` is due again
+    look_again_in = math.inf
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -72,6 +103,7 @@ class EmbeddedServer:
         #: where it is to be up; None: it is not to be
         self._port: int | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        self._guard: ScriptGuard | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def __enter__(self) -> Self:
@@ -82,13 +114,35 @@ class EmbeddedServer:
         self.stop()
 
     def revive(self) -> bool:
-        """Start it again at the same place, with what it kept, if it ended unasked."""
+        """Start it again at the same place, with what it kept, if it ended unasked.
+
+        An endless script on it is ended, or the server if it does not leave that.
+        """
+        self._end_endless_script()
         running = self._process is not None and self._process.poll() is None
         if self._port is None or running:
             return False
         self._stop()
         self._start(self._port)
         return True
+
+    @property
+    def look_again_in(self) -> float:
+        """Real seconds after which ``revive`` is due again."""
+        is_busy = self._guard is not None and self._guard.is_busy
+        return BUSY_LOOK_INTERVAL if is_busy else LOOK_INTERVAL
+
+    def _end_endless_script(self) -> None:
+        process = self._process
+        if self._guard is None or process is None or process.poll() is not None:
+            return
+        try:
+            if told := self._guard.look(_now()):
+                log.warning("%s", told)
+        except StuckError:
+            log.error("the server does not leave its script: killed, and started again")
+            process.kill()
+            process.wait()
 
     def start(self) -> None:
         """Start it and wait until it answers; raises ServerError."""
@@ -110,7 +164,7 @@ class EmbeddedServer:
                 if self.data is not None:
                     self.data.mkdir(parents=True, exist_ok=True)
                     self.data.chmod(0o700)
-                    held.append(stack.enter_context(locked(self.data / "lock", START_TIMEOUT)))
+                    held.append(_hold(stack, self.data))
                 self._process = subprocess.Popen(
                     _command(self.binary, port, self._folder.name, self.data),
                     stdin=subprocess.PIPE,
@@ -125,18 +179,32 @@ class EmbeddedServer:
             except OSError as error:
                 self._stop()
                 why = f"Redis server {self.binary} cannot be started: {error}"
-                if isinstance(error, BlockingIOError):
-                    why = f"another server still writes to {self.data}: end that one"
+                if isinstance(error, BlockingIOError) and self.data is not None:
+                    left = left_over(self.data)
+                    which = "" if left is None else f" (process {left.pid})"
+                    why = f"another server still writes to {self.data}{which}: end that one"
                 raise ServerError(why) from None
         if self._process.stdin is not None:
             with contextlib.suppress(BrokenPipeError), self._process.stdin as pipe:
                 pipe.write(f"requirepass {self._password}\n".encode())
         self.pid = self._process.pid
+        self._note_process()
         try:
             self._wait_until_up(self._process, port, Path(self._folder.name) / "log")
         except ServerError:
             self._stop()
             raise
+        self._guard = ScriptGuard(self.url)
+
+    def _note_process(self) -> None:
+        """Write down which process has the data, for a farm that comes up if this one is killed."""
+        if self.data is None:
+            return
+        noted = ServerProcess(self.pid, began_at(self.pid))
+        # on a full disk it is not known, and a later farm cannot end it
+        with contextlib.suppress(OSError), draft_of(self.data / PROCESS) as draft:
+            draft.touch(mode=0o600)
+            draft.write_bytes(msgspec.json.encode(noted))
 
     def _wait_until_up(self, process: subprocess.Popen[bytes], port: int, log: Path) -> None:
         deadline = time.monotonic() + START_TIMEOUT
@@ -163,11 +231,55 @@ class EmbeddedServer:
         self._stop()
 
     def _stop(self) -> None:
+        if self._guard is not None:
+            self._guard.close()
+            self._guard = None
         process, self._process = self._process, None
         end_process(process, STOP_TIMEOUT)
         if self._folder is not None:
             self._folder.cleanup()
             self._folder = None
+
+
+def _hold(stack: contextlib.ExitStack, data: Path) -> int:
+    """Hold a data folder; a server there that an earlier farm has left is ended after a while.
+
+    Raises BlockingIOError, OSError.
+    """
+    path = data / "lock"
+    with contextlib.suppress(BlockingIOError):
+        return stack.enter_context(locked(path, LET_GO_TIMEOUT))
+    end_left_over(data)
+    return stack.enter_context(locked(path))
+
+
+def left_over(data: Path) -> ServerProcess | None:
+    """Return the server that still writes in a data folder, if it is known."""
+    with contextlib.suppress(OSError, *UNREADABLE):
+        noted = msgspec.json.decode(read_whole(data / PROCESS), type=ServerProcess)
+        return noted if is_alive(noted.pid, noted.began) else None
+    return None
+
+
+def end_left_over(data: Path) -> None:
+    """End the server that still writes in a data folder: SIGTERM first, SIGKILL if it stays.
+
+    One in an endless script does not obey the former.
+    """
+    if (left := left_over(data)) is None:
+        return
+    log.warning("the server of an earlier farm still runs (process %d): ended", left.pid)
+    for kind, timeout in ((signal.SIGTERM, STOP_TIMEOUT), (signal.SIGKILL, START_TIMEOUT)):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(left.pid, kind)
+            os.kill(left.pid, signal.SIGCONT)
+        deadline = time.monotonic() + timeout
+        while is_alive(left.pid, left.began):
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.05)
+        else:
+            return
 
 
 Server = GivenServer | EmbeddedServer

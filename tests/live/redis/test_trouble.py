@@ -186,6 +186,8 @@ def test_a_farm_continues_by_itself_when_the_trouble_is_over(farm: Up, client, k
     finally:
         end()
     farm.until_ended(*jobs)
+    # the ends are in the server a moment before the line is in the log
+    farm.until(lambda: farm.said("well again", "scheduler") > well, "saying that it is over")
     assert farm.services() == services
     # twice where a waiting read is broken off first, and the next one answered
     assert 1 <= farm.said(KINDS[kind], "scheduler") <= 2
