@@ -19,9 +19,33 @@ STATUS_INTERVAL = 0.25
 TICK_INTERVAL = 0.05
 #: real seconds between two looks for keys that hold something else than the farm wrote
 LOOK_INTERVAL = 2.0
-#: … and for so long before the next one is due, whatever else ends a wait brings it forward: a
-#: farm at rest then does it when a heartbeat comes, and does not wake for it alone
-LOOK_EARLY = 0.9
+#: real seconds by which work at intervals is brought forward at most (``WakeupForecast``)
+MAX_EARLY = 0.9
+
+
+class WakeupForecast:
+    """Says what is done now as no other wake-up comes before it is due.
+
+    A farm at rest wakes when heartbeats come. What it does at intervals it does with the last one
+    before its time, and does not wake for it alone. The next one is expected after as long as has
+    passed since the last one.
+    """
+
+    def __init__(self) -> None:
+        self._last_at = 0.0
+        self._next_at = 0.0
+
+    def come(self, now: float) -> None:
+        """Note a wake-up."""
+        self._next_at = now + (now - self._last_at)
+        self._last_at = now
+
+    def is_time_for(self, due: float) -> bool:
+        """Whether it is due, or will be before the next wake-up."""
+        if due <= self._last_at:
+            return True
+        return due <= self._last_at + MAX_EARLY and due < self._next_at
+
 
 Step = Callable[[], bool]
 """Works for a millisecond or two; returns whether there is more to do."""
@@ -105,6 +129,7 @@ class RegularWork:
         self._background = Background(monotonic)
         self.add = self._background.add
         self._longest_wait = LONGEST_REST if rests else MAX_WAIT
+        self._wakeups = WakeupForecast()
         self._tick_by = math.inf
         self._next_status = self._next_tick = self._next_look = 0.0
 
@@ -121,12 +146,14 @@ class RegularWork:
 
         ``now``: when reports were last seen to. Returns as ``Background.turn`` does.
         """
+        self._wakeups.come(now)
         if now >= min(self._next_tick, self._tick_by):
             self._next_tick, self._tick_by = now + TICK_INTERVAL, math.inf
             self.tick_by(self._tick())
         late_by = now - self._next_status
         shows = late_by >= STATUS_INTERVAL or (late_by >= 0 and self._background.has_time(now))
-        if now >= self._next_look - (LOOK_EARLY if shows else 0.0):
+        is_early_look = shows and self._wakeups.is_time_for(self._next_look)
+        if now >= self._next_look or is_early_look:
             self._next_look = now + LOOK_INTERVAL
             self._look()
         if shows:

@@ -148,6 +148,14 @@ def test_a_farm_at_rest_does_not_wake_for_a_look_alone():
     assert max(b - a for a, b in pairwise(farm.looks)) <= LOOK_INTERVAL + 0.01
 
 
+def test_many_heartbeats_bring_a_look_forward_by_little():
+    """Looks of a farm with many hosts would else come nearly twice as often."""
+    farm = Resting()
+    farm.play([0.2 * number for number in range(1, 300)])
+    assert min(b - a for a, b in pairwise(farm.looks)) >= LOOK_INTERVAL - 0.25
+    assert max(b - a for a, b in pairwise(farm.looks)) <= LOOK_INTERVAL + 0.01
+
+
 def test_lost_keys_are_looked_for_without_heartbeats():
     """A farm of which nothing is heard looks as often."""
     farm = Resting()

@@ -24,6 +24,7 @@ from farm.forecasts.dispatch.recent_errors import RecentErrors
 from farm.live.operating.answering import Questions, Rollouts
 from farm.live.operating.answers import BUSY, FarmImage, as_chosen
 from farm.live.operating.images import Images
+from farm.live.regular_work import WakeupForecast
 from farm.live.store.saved import SchedulerMemory, statistics_of
 from farm.live.wire import messages as wire
 from farm.live.wire.pool_report import FarmStatus, LostBuilder, PoolReport
@@ -37,9 +38,6 @@ REPORT_INTERVAL, MAX_REPORT_INTERVAL = 0.2, 5.0
 SHARE = 20
 #: … where nothing has happened since the last one: only farm time has changed
 REST_INTERVAL = 2.0
-#: … which whatever else ends a wait brings forward by so much: a farm at rest then reports when a
-#: heartbeat comes, and does not wake for it alone
-REST_EARLY = 0.9
 #: how many lost builders are remembered, and for how many real seconds
 LOST_SHOWN = 100
 LOST_TIME = 600.0
@@ -98,6 +96,7 @@ class ControlPlane:
             self._lately.of,
         )
         farm.add_step(self._questions.step)
+        self._wakeups = WakeupForecast()
         self._next_saving = 0.0
         self._next_report = 0.0
         #: before this (real) no report is made, as one costs much
@@ -191,6 +190,7 @@ class ControlPlane:
     def turn(self) -> float:
         """Answer and report, between batches of events; return when the next turn is due (real)."""
         now = time.monotonic()
+        self._wakeups.come(now)
         if self._long_lived:
             self._keep_learned(now)
         _, plans = self._protocol.changes
@@ -214,9 +214,9 @@ class ControlPlane:
         return min(due, max(needed, self._not_before))
 
     def _may_report_early(self, now: float) -> bool:
-        """Return whether a report of a farm at rest is nearly due (real)."""
-        due = max(self._reported_at + REST_INTERVAL - REST_EARLY, self._not_before)
-        return now >= due
+        """Return whether a report of a farm at rest is made now, before it is due (real)."""
+        due = self._reported_at + REST_INTERVAL
+        return now >= self._not_before and self._wakeups.is_time_for(due)
 
     def _answer(self) -> float:
         """Answer what was asked, jobs in steps; return when an image may be ready (real)."""
