@@ -16,7 +16,7 @@ RUN python3 -m venv /opt/farm
 # dependencies rarely change: a separate layer
 COPY deploy/requirements.txt ./
 RUN /opt/farm/bin/pip install --require-hashes --only-binary :all: -r requirements.txt
-COPY pyproject.toml setup.py README.md LICENSE ./
+COPY pyproject.toml setup.py build_backend.py README.md LICENSE ./
 COPY farm ./farm
 COPY workers ./workers
 COPY provisioner ./provisioner

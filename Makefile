@@ -28,7 +28,7 @@ run: $(VENV)/.installed ## a live farm plays an afternoon of continuous integrat
 	@$(BIN)/farm run $(SCENARIO)
 
 kernel: $(VENV)/.installed ## compile the loop of simulations, in some seconds: they become ten times as fast
-	@$(BIN)/python -m farm.sim.fast.compiler
+	@$(BIN)/python -m farm.sim.fast.compiler --fetch
 
 test: $(VENV)/.installed-dev ## the fast tests, some on a live farm, in two minutes (PYTEST_ARGS='-k queue': a selection)
 	@$(PYTEST) -q -m "not slow and $(HERE)" $(PYTEST_ARGS)
@@ -45,7 +45,7 @@ check-record: $(VENV)/.installed-dev ## what commands cost, beside the last line
 record: $(VENV)/.installed-dev ## the same, and a line more in that record (CHANGE='what the change does')
 	@$(BIN)/python benchmarks/record.py "$(CHANGE)"
 
-test-docker: $(VENV)/.installed-dev ## the deployed farm, on a Docker Engine
+test-docker: $(VENV)/.installed-dev kernel ## the deployed farm, on a Docker Engine
 	@$(BIN)/pytest -q -m docker tests/docker $(PYTEST_ARGS)
 
 test-browser: $(VENV)/.installed-dev ## the pages that commands write, in Chromium
@@ -80,7 +80,8 @@ audit: $(VENV)/.installed-dev ## known vulnerabilities of the pinned dependencie
 docs-test: $(VENV)/.installed-dev ## run every example of README.md, docs/ and examples/
 	@$(PYTEST) -q tests/docs $(PYTEST_ARGS)
 
-dist: $(VENV)/.installed-dev kernel ## a wheel for this system, and an sdist, in dist/
+dist: $(VENV)/.installed-dev ## a wheel and an sdist, with the compiled loop for all systems, in dist/
+	@$(BIN)/python -m farm.sim.fast.compiler --all
 	@$(BIN)/python -m build --quiet --sdist --wheel
 
 site: $(VENV)/.installed-dev ## the documentation as a site: build/site/index.html, works without a server
@@ -105,10 +106,11 @@ clean: ## remove .venv, caches and build leftovers; runs/ stays
 # the number is that of the packages, about
 PIP_INSTALL = $(BIN)/python .ci/install.py
 
-$(VENV)/.installed: pyproject.toml setup.py constraints.txt
+$(VENV)/.installed: pyproject.toml setup.py build_backend.py constraints.txt
 	@echo "Installing what the farm needs into $(VENV) (the first time this takes a minute) …"
 	@.ci/make-venv $(VENV) "$(PYTHON)"
 	@$(PIP_INSTALL) 45 -e '.[report]'
+	@$(BIN)/python -m farm.sim.fast.compiler --fetch >/dev/null || true
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed

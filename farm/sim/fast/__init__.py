@@ -4,5 +4,5 @@
 loop is in ``kernel/`` and halts where a provisioning algorithm is called; ``run_records`` and
 ``event_log`` make the reference's records and event log from its arrays.
 
-The loop is compiled beforehand (``kernel/build.py``); without that the reference plays everything.
+``compiler/`` makes C of the loop's Python; without an object the reference plays everything.
 """

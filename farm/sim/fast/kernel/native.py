@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import ctypes
 import os
-import shutil
 import subprocess
 import sys
 import time
 from contextlib import suppress
 from functools import cache
-from hashlib import sha256
 from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -23,56 +21,16 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from farm.sim.fast.kernel import object_file
+
 Array = NDArray[Any]
 Arrays: TypeAlias = "Array | tuple[Arrays, ...]"
 
-HERE = Path(__file__).parent
-FARM = HERE.parents[2]
-CLONE = FARM.parent
-FORMULAS = FARM / "core/pools/formulas"
-#: what the object is made of and by, beside this package
-SOURCES = (
-    *sorted(f"core/pools/formulas/{path.name}" for path in FORMULAS.glob("[a-z]*.py")),
-    "core/pools/spec.py",
-    "core/pools/unrunnable_jobs.py",
-    "core/simultaneity.py",
-    "emulation/agenda.py",
-    "sim/fast/compiler/python_in_c.h",
-    *sorted(f"sim/fast/compiler/{path.name}" for path in (HERE.parent / "compiler").glob("*.py")),
-    "sim/provisioning.py",
-    "sim/rollouts/fair_loops.py",
-    "sim/rollouts/loops.py",
-    "upstream/taskcluster.py",
+WITHOUT_COMPILER = (
+    f"no C compiler was found ({', '.join(object_file.C_COMPILERS)}); make kernel fetches one"
 )
-C_COMPILERS = ("cc", "gcc", "clang")
 MAX_BUILD_TIME = 600.0
 """Seconds after which the build at first use is ended; it needs three."""
-
-
-def digest() -> str:
-    """Return what tells the present sources from others."""
-    kernel = sorted(set(HERE.glob("*.py")) - {Path(__file__)})
-    sources = [*kernel, *(FARM / name for name in SOURCES)]
-    return sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
-
-
-def system() -> str:
-    """Return the kind of machine that an object is for: system and C library, and processor."""
-    libc = ""
-    if sys.platform == "linux" and "CS_GNU_LIBC_VERSION" not in os.confstr_names:
-        libc = "-musl"
-    return f"{sys.platform}{libc}-{os.uname().machine}"
-
-
-def path() -> Path:
-    """Return where the object of these sources is, or would be."""
-    return HERE / f"kernel-{digest()}-{system()}.so"
-
-
-def c_compiler() -> str | None:
-    """Return the path of a C compiler; None: there is none."""
-    paths = map(shutil.which, C_COMPILERS)
-    return next((path for path in paths if path is not None), None)
 
 
 class Loading(NamedTuple):
@@ -88,16 +46,16 @@ class Loading(NamedTuple):
 @cache
 def loading() -> Loading:
     """Load the object, which a clone compiles first if its sources have changed."""
-    target = path()
+    target = object_file.path()
     if target.exists():
         return _loaded(target)
-    if not (CLONE / "pyproject.toml").exists():
-        return Loading(reason=f"this installation has none for {system()}")
-    if not os.access(HERE, os.W_OK):
-        return Loading(reason=f"{HERE} cannot be written")
-    if c_compiler() is None:
-        return Loading(reason=f"no C compiler was found ({', '.join(C_COMPILERS)})")
-    log = CLONE / "build" / f"{target.stem}.log"
+    if not (object_file.CLONE / "pyproject.toml").exists():
+        return Loading(reason=f"this installation has none for {object_file.system()}")
+    if not os.access(object_file.HERE, os.W_OK):
+        return Loading(reason=f"{object_file.HERE} cannot be written")
+    if object_file.c_compiler() is None:
+        return Loading(reason=WITHOUT_COMPILER)
+    log = object_file.CLONE / "build" / f"{target.stem}.log"
     if log.exists():
         return Loading(reason=f"compiling it failed: {log}")
     began = time.monotonic()
@@ -130,7 +88,7 @@ def _build() -> str:
     try:
         built = subprocess.run(
             command,
-            cwd=CLONE,
+            cwd=object_file.CLONE,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

@@ -14,8 +14,8 @@ import farm
 from farm.cli import main as command_line
 from farm.sim.fast.compiler import __main__ as make_kernel
 from farm.sim.fast.compiler import building
-from farm.sim.fast.compiler.building import BuildError, build, compile_c
-from farm.sim.fast.kernel import native
+from farm.sim.fast.compiler.building import BuildError, Compiler, build, compile_c
+from farm.sim.fast.kernel import native, object_file
 from farm.sim.fast.kernel.native import Loading
 
 ROOT = Path(__file__).parents[4]
@@ -24,11 +24,11 @@ SMALL = {
     "workload": [{"arrivals": {"every": "10s", "count": 2, "service_time": "5s"}}],
 }
 LOADS = """
-from farm.sim.fast.kernel import native
+from farm.sim.fast.kernel import native, object_file
 print(native.loading().build_time > 0, native.loading().reason)
 """
 
-needs_compiler = pytest.mark.skipif(native.c_compiler() is None, reason="needs a C compiler")
+needs_compiler = pytest.mark.skipif(object_file.c_compiler() is None, reason="needs a C compiler")
 
 
 @pytest.fixture
@@ -41,11 +41,11 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         return "cc failed: no header"
 
     (tmp_path / "pyproject.toml").touch()
-    monkeypatch.setattr(native, "CLONE", tmp_path)
-    monkeypatch.setattr(native, "path", lambda: tmp_path / "kernel-0.so")
+    monkeypatch.setattr(object_file, "CLONE", tmp_path)
+    monkeypatch.setattr(object_file, "path", lambda: tmp_path / "kernel-0.so")
     monkeypatch.setattr(native, "loading", cache(native.loading.__wrapped__))
     monkeypatch.setattr(native, "_build", fail)
-    monkeypatch.setattr(native, "c_compiler", lambda: "/usr/bin/cc")
+    monkeypatch.setattr(object_file, "c_compiler", lambda: "/usr/bin/cc")
     return tmp_path
 
 
@@ -64,8 +64,8 @@ def test_a_failed_build_is_not_tried_again(clone: Path):
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (("c_compiler", lambda: None), "no C compiler was found (cc, gcc, clang)"),
-        (("CLONE", Path("/nowhere")), f"this installation has none for {native.system()}"),
+        (("c_compiler", lambda: None), native.WITHOUT_COMPILER),
+        (("CLONE", Path("/nowhere")), f"this installation has none for {object_file.system()}"),
         (("HERE", Path("/nowhere")), "/nowhere cannot be written"),
     ],
 )
@@ -73,7 +73,7 @@ def test_where_it_cannot_be_compiled_there_is_a_reason(
     clone: Path, monkeypatch: pytest.MonkeyPatch, change, reason: str
 ):
     """Nothing is tried, and simulations are played by the scheduler."""
-    monkeypatch.setattr(native, *change)
+    monkeypatch.setattr(object_file, *change)
 
     assert native.loading() == Loading(reason=reason)
     assert not (clone / "builds").exists()
@@ -124,27 +124,81 @@ def test_a_command_that_simulates_nothing_says_nothing(monkeypatch, capsys):
 
 def test_make_kernel_says_what_stands_in_its_way(monkeypatch, tmp_path: Path):
     """In a sentence: no compiler, or a folder that cannot be written."""
-    monkeypatch.setattr(native, "path", lambda: tmp_path / "none" / "kernel-0.so")
+    monkeypatch.setattr(object_file, "path", lambda: tmp_path / "none" / "kernel-0.so")
     monkeypatch.setattr(building, "kernel", lambda: "")
-    monkeypatch.setattr(native, "c_compiler", lambda: "cc")
-    assert "none cannot be written. Everything works without it" in (make_kernel.main() or "")
+    monkeypatch.setattr(object_file, "c_compiler", lambda: "cc")
+    said = make_kernel.main([]) or ""
+    assert said.startswith("warning: the loop of simulations cannot be compiled: ")
+    assert "none cannot be written\nEverything works without it" in said
 
-    monkeypatch.setattr(native, "c_compiler", lambda: None)
+    monkeypatch.setattr(object_file, "c_compiler", lambda: None)
     with pytest.raises(BuildError, match=r"no C compiler was found \(cc, gcc, clang\)"):
         build()
+
+
+@pytest.fixture
+def fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
+    """No compiler is here that works; returns the commands that are run, which fail."""
+    commands: list[list[str]] = []
+
+    def run(command: list[str], *_: object) -> None:
+        commands.append(command)
+        raise BuildError(f"{command[0]} failed: it is not here")
+
+    monkeypatch.setattr(object_file, "path", lambda _="": tmp_path / "kernel-0.so")
+    monkeypatch.setattr(object_file, "c_compiler", lambda: None)
+    monkeypatch.setattr(building, "kernel", lambda: "")
+    monkeypatch.setattr(building, "find_spec", lambda _: None)
+    monkeypatch.setattr(building, "_run", run)
+    return commands
+
+
+def test_a_compiler_is_fetched_where_none_is(fetched: list[list[str]], monkeypatch, capsys):
+    """By pip, or uv, after saying how much it is; without either it goes on without."""
+    monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}")
+
+    with pytest.raises(BuildError, match=r"/bin/uv failed: it is not here"):
+        build(fetch=True)
+
+    pip, uv = fetched
+    assert pip[1:3] == ["-m", "pip"]
+    assert uv[:3] == ["/bin/uv", "pip", "install"]
+    assert pip[-1] == uv[-1] == building.ZIG
+    assert capsys.readouterr().err == (
+        "no C compiler was found (cc, gcc, clang): fetching 101 MB, to compile the loop of "
+        "simulations\n"
+    )
+
+
+def test_a_compiler_that_fails_is_replaced(fetched: list[list[str]], monkeypatch):
+    """One may be there without the headers of the C library."""
+    monkeypatch.setattr(object_file, "c_compiler", lambda: "cc")
+
+    with pytest.raises(BuildError):
+        build(fetch=True)
+
+    assert [command[0] for command in fetched][:2] == ["cc", sys.executable]
+
+
+def test_nothing_is_fetched_unasked(fetched: list[list[str]]):
+    """At first use there is no one who has asked for a download."""
+    with pytest.raises(BuildError, match="no C compiler was found"):
+        build()
+
+    assert fetched == []
 
 
 @needs_compiler
 def test_an_object_comes_whole_or_not_at_all(tmp_path: Path):
     """Another process may load it at any moment; and nothing is left of a failure."""
-    compiler = native.c_compiler() or ""
+    compiler = Compiler((object_file.c_compiler() or "",))
     with pytest.raises(BuildError, match=r"cc failed: (?s:.*)error"):
-        compile_c("nonsense", tmp_path / "kernel.so", [compiler])
+        compile_c("nonsense", tmp_path / "kernel.so", compiler)
     with pytest.raises(BuildError, match=r"failed: .*No such file"):
-        compile_c("", tmp_path / "kernel.so", [str(tmp_path / "no-compiler")])
+        compile_c("", tmp_path / "kernel.so", Compiler((str(tmp_path / "no-compiler"),)))
     assert list(tmp_path.iterdir()) == []
 
-    compile_c("int nothing(void) { return 0; }", tmp_path / "kernel.so", [compiler])
+    compile_c("int nothing(void) { return 0; }", tmp_path / "kernel.so", compiler)
 
     assert [path.name for path in tmp_path.iterdir()] == ["kernel.so"]
 
@@ -158,7 +212,7 @@ def test_a_clone_compiles_its_sources_at_first_use(tmp_path: Path):
         shutil.copytree(ROOT / package, tmp_path / package, ignore=ignored)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     kernel = tmp_path / "farm/sim/fast/kernel"
-    older = kernel / f"kernel-0123456789abcdef-{native.system()}.so"
+    older = kernel / f"kernel-0123456789abcdef-{object_file.system()}.so"
     older.touch()
 
     command = [sys.executable, "-c", LOADS]
@@ -169,7 +223,7 @@ def test_a_clone_compiles_its_sources_at_first_use(tmp_path: Path):
     ]
     outputs = [process.communicate(timeout=200)[0] for process in both]
     assert outputs == [b"True \n", b"True \n"]
-    assert [path.name for path in kernel.glob("kernel-*")] == [native.path().name]
+    assert [path.name for path in kernel.glob("kernel-*")] == [object_file.path().name]
 
     third = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True)
     assert third.stdout == b"False \n"

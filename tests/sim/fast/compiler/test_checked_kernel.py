@@ -8,9 +8,9 @@ from functools import cache
 import pytest
 
 import farm
-from farm.sim.fast.compiler.building import compile_c
+from farm.sim.fast.compiler.building import Compiler, compile_c
 from farm.sim.fast.compiler.program import kernel
-from farm.sim.fast.kernel import native
+from farm.sim.fast.kernel import native, object_file
 from farm.sim.fast.kernel.native import Loading
 from tests.sim.test_drawn_scenarios import scenario
 
@@ -18,11 +18,11 @@ from tests.sim.test_drawn_scenarios import scenario
 @pytest.mark.slow
 def test_every_index_is_in_its_array(tmp_path, monkeypatch):
     """Drawn scenarios, by an object that checks each: others would read or write elsewhere."""
-    compiler = native.c_compiler()
+    compiler = object_file.c_compiler()
     if compiler is None:
         pytest.skip("needs a C compiler")
     target = tmp_path / "kernel.so"
-    compile_c(kernel(), target, [compiler, "-DCHECK_INDICES"])
+    compile_c(kernel(), target, Compiler((compiler, "-DCHECK_INDICES")))
     loading = Loading(ctypes.CDLL(str(target)))
     monkeypatch.setattr(native, "loading", lambda: loading)
     monkeypatch.setattr(native, "_function", cache(native._function.__wrapped__))

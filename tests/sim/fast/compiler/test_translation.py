@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from farm.sim.fast.compiler.program import Program
 from farm.sim.fast.compiler.source import TranslationError
-from farm.sim.fast.kernel import native
+from farm.sim.fast.kernel import native, object_file
 from tests.fixtures.compiled import Compiled
 from tests.fixtures.plain_kernel import by_attribute
 from tests.sim.fast.compiler import constructs, refused
@@ -56,7 +56,7 @@ floats = st.floats() | st.integers(-20, 20).map(lambda number: number / 4)
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
     """All constructs in one object."""
-    if native.c_compiler() is None:
+    if object_file.c_compiler() is None:
         pytest.skip("needs a C compiler")
     functions = [*ENTRIES, *dict(RAISING)]
     return Compiled(functions, tmp_path_factory.mktemp("compiled"))
@@ -209,7 +209,7 @@ def test_what_raises_in_python_is_a_failed_call(compiled: Compiled, function, va
 @pytest.mark.parametrize("index", [-1.0, 4.0, 1e15])
 def test_indices_can_be_checked(tmp_path, index):
     """The kernel is played so: it reads and writes nothing beside its arrays."""
-    if native.c_compiler() is None:
+    if object_file.c_compiler() is None:
         pytest.skip("needs a C compiler")
     checked = Compiled([constructs.element], tmp_path, ["-DCHECK_INDICES"])
 
