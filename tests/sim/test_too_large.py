@@ -98,6 +98,7 @@ def test_a_billion_builders_for_a_billion_jobs_are_too_many() -> None:
     assert not refusal(BILLION, held="", uses=100)
 
 
+@pytest.mark.usefixtures("kernel")
 def test_the_message_names_what_keeps_jobs_in_memory() -> None:
     """A policy that is asked job by job needs them all; the message says so before the run."""
     jobs = {"every": "1ms", "count": 300_000_000}
