@@ -20,14 +20,14 @@ def test_the_garbage_reaches_every_check():
     rng, door = random.Random(1), Door()
     redis, keys = fakeredis.FakeRedis(protocol=2), Keys("garbage:")
     messages = {garbage(rng) for _ in range(DRAWS)}
+    inbox = Inbox(redis, keys)
+    inbox.refusals = door.refusals
     for message in messages:
         for stream in STREAMS:
             redis.xadd(keys.stream(stream), {"m": message})
-            inbox = Inbox(redis, keys)
-            inbox.refusals = door.refusals
-            for entry in inbox.read(0.0):
-                door.protocol.receive([entry], 0.0, 0.0, 0.0)
-            redis.delete(keys.stream(stream))
+    for _ in range(len(messages) * len(STREAMS)):
+        for entry in inbox.read(0.0):
+            door.protocol.receive([entry], 0.0, 0.0, 0.0)
     assert not door.out.events
     _, counts = door.refusals.take()
     assert sum(counts.values()) == len(messages) * len(STREAMS)

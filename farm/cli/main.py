@@ -370,9 +370,7 @@ def tell_of_compiled_loop(spent: float) -> None:
         return
     loading = native.loading()
     if loading.build_time and loading.library:
-        text = (
-            f"compiled the loop of simulations in {loading.build_time:.1f}s: its sources are new"
-        )
+        text = f"compiled the loop of simulations in {loading.build_time:.1f}s: its sources are new"
         typer.echo(text, err=True)
     if loading.library is None and spent >= WORTH_COMPILING:
         text = f"played without the compiled loop, which is ten times as fast: {loading.reason}"

@@ -269,12 +269,14 @@ class _Lines:
                     lead = Pieces(lead.begins, np.where(is_default, lead.begins, lead.ends))
                     pieces = Pieces(pieces.begins, np.where(is_default, pieces.begins, pieces.ends))
                 return [lead, pieces]
+            case np.ndarray() if column.dtype.kind == "b":
+                cells = self._text.each(_cell(part, value) for value in (False, True))
+                return [cells.taken(column.astype(np.int64))]
             case np.ndarray():
                 least, most = int(column.min()), int(column.max())
                 if most - least > MAX_TABLED:
                     return self._cells(part, column.tolist())
-                values = range(least, most + 1) if column.dtype.kind == "i" else (False, True)
-                cells = self._text.each(_cell(part, value) for value in values)
+                cells = self._text.each(_cell(part, value) for value in range(least, most + 1))
                 return [cells.taken(column.astype(np.int64) - least)]
         return self._cells(part, _coded_by_identity(list(column)))
 

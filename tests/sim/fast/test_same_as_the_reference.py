@@ -11,6 +11,7 @@ from hypothesis import event as noted
 from hypothesis import given
 from hypothesis import strategies as st
 
+from farm.app.runs.simulated_run import simulated_run
 from farm.core.contention.laws import ContentionLaw, LinearSlowdown, SlowdownTable
 from farm.core.dispatching.balancers import RANKINGS
 from farm.core.model import Job, Platform
@@ -24,6 +25,7 @@ from farm.results.summary.figures import RunInfo
 from farm.results.summary.summary import summarise
 from farm.results.table.columns import Coded
 from farm.results.table.records import Recorder, RunRecords
+from farm.scenario import parse_scenario
 from farm.sim.fast.coverage import Properties, why_not, why_not_these
 from farm.sim.fast.event_log import log_of
 from farm.sim.fast.job_arrays import load_of
@@ -34,6 +36,7 @@ from farm.sim.fast.run_records import records
 from farm.sim.setting import Setting
 from farm.sim.simulation import play, provision
 from farm.sim.world import SimulatedWorld
+from farm.testing import small_scenario
 from farm.workload import batches
 from provisioner.algorithms.registry import ALGORITHMS
 from provisioner.algorithms.sizing import AnySizing
@@ -280,3 +283,17 @@ def test_the_same_events_by_python(changes, rules, jobs, estimator, ends_at, dat
         # where builders come and go for long, Python would take minutes over one example
         patch.setattr("farm.sim.fast.play._goes_nowhere", lambda farm: len(farm.builders) > 100)
         compare(rules, data.draw(pools(changes=changes)), jobs, estimator, ends_at, data)
+
+
+@pytest.mark.parametrize("probability", [0, 0.5, 1])
+def test_a_truth_value_of_all_jobs_is_in_the_log(probability):
+    """Where all jobs are heavy, no line may lack it: a column of equal values is no default."""
+    load = {"every": "4s", "count": 5, "service_time": "20s", "heavy": {"probability": probability}}
+    scenario = parse_scenario(small_scenario({"slots": 2}, load))
+    logs = [
+        b"".join(simulated_run(scenario, keep_events=True, engine=engine).kept.log_lines())
+        for engine in ("fast", "reference")
+    ]
+    assert logs[0] == logs[1]
+    if probability == 1:
+        assert logs[0].count(b'"heavy":true') == 5
