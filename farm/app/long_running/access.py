@@ -6,7 +6,7 @@ import ipaddress
 import secrets
 import shlex
 from collections.abc import Iterable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
@@ -17,6 +17,14 @@ from farm.live.redis.keys import Keys
 from farm.live.redis.roles import ANY_HOST, User, user_of
 from farm.live.redis.trouble import RedisError
 from farm.live.settings import DEFAULT_PREFIX, from_environment
+
+#: settings by which a server is protected from clients that do not read their answers, and the
+#: beginnings of their values if they are off
+UNLIMITED = {
+    "maxmemory": "0",
+    "maxmemory-clients": "0",
+    "client-output-buffer-limit": "normal 0 0 0",
+}
 
 
 def users_of(prefix: str, roles: Sequence[str], hosts: Sequence[str], url: str = "") -> list[User]:
@@ -86,6 +94,20 @@ def apply(users: Iterable[User], folder: Path, url: str) -> bool:
         except RedisError:
             return False
         return True
+
+
+def unlimited(url: str) -> list[str]:
+    """Return the settings of a server that bound its clients' answers and memory, and are off.
+
+    What it does not tell us is not among them.
+    """
+    found: list[str] = []
+    with closing(connect(url, "farm-acl")) as client:
+        for name, off in UNLIMITED.items():
+            with suppress(RedisError):
+                if str(client.config_get(name).get(name, "")).startswith(off):
+                    found.append(name)
+    return found
 
 
 def join_commands(

@@ -12,7 +12,7 @@ from farm.core.errors import InputError
 from farm.live.redis.roles import ROLES
 from farm.live.settings import from_environment
 from farm.terminal.options import Quiet, server_option
-from farm.terminal.output import remark
+from farm.terminal.output import remark, warn
 
 PASSWORDS = Path("farm-passwords")
 
@@ -59,6 +59,11 @@ def acl(
         for line in access.lines_of(users, passwords, aclfile=aclfile):
             typer.echo(line)
     remark(f"passwords are in {passwords}: redis://USER:PASSWORD@HOST:PORT/0", quiet=quiet)
+    if redis and (missing := access.unlimited(redis)):
+        warn(
+            f"the server has no limit by {', '.join(missing)}: one client that does not read its "
+            "answers can fill its memory (docs/how-to/operating.md#users-and-passwords)"
+        )
     if apply:
         remark(
             "the user default is unchanged: give it a password, or turn it off when it is no "

@@ -33,6 +33,7 @@ from farm.live.redis.lease import Holder, holder_of
 from farm.live.redis.trouble import PassOverSpoilt, Trouble, diagnose, unusable_server
 from farm.live.settings import DEFAULT_PREFIX
 from farm.live.store.job_reader import JobReader
+from farm.live.store.pages import pages_of
 from farm.live.store.saved import other_release
 from farm.live.store.store import Store
 from farm.live.wire.dead_letters import DeadLetter, kept
@@ -218,7 +219,7 @@ class FarmClient(Sender):
     def dead_letters(self) -> tuple[list[DeadLetter], dict[str, int]]:
         """Return the last refused messages, newest first, and their number by reason."""
         self.status()
-        counts = self._client.hgetall(self.keys.refused).items()
+        counts = dict(pages_of(self._client, self.keys.refused)).items()
         return kept(self._client, self.keys), {n.decode(): int(count) for n, count in counts}
 
     def forget_dead_letters(self) -> None:

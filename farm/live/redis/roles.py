@@ -18,7 +18,7 @@ from farm.live.redis.keys import Keys, literal, patterns
 #: what every connection needs; `-@dangerous` takes away what looks at, or ends, those of others
 COMMON = ("+@connection", "+@transaction", "-@dangerous", "+info", "+time")
 READING = (
-    "+get", "+exists", "+hget", "+hgetall", "+hkeys", "+hlen", "+hmget", "+llen",
+    "+get", "+exists", "+hget", "+hlen", "+hmget", "+hscan", "+llen",
     "+lrange", "+smembers", "+xlen", "+zcard", "+zrange", "+zrangebylex", "+zrank", "+zscore",
 )  # fmt: skip
 
@@ -79,8 +79,10 @@ ROLES: dict[str, Role] = {
         (
             LOOK,
             Grant(("+xadd",), ("plans",), "%W"),
+            # small ones, read together at one instant
+            Grant(("+hgetall",), ("pools", "requested", "hosts"), "%R"),
             Grant(
-                (*READING, "+set", "+setrange", "+pttl", "+del", "+hset", "+watch"),
+                (*READING, "+hgetall", "+set", "+setrange", "+pttl", "+del", "+hset", "+watch"),
                 ("provisioner", "provisioner:*"),
             ),
         ),

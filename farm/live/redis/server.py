@@ -45,6 +45,13 @@ STOP_TIMEOUT = 5.0
 LET_GO_TIMEOUT = 10.0
 #: real seconds between two looks at whether a script keeps it busy, and while one does
 LOOK_INTERVAL, BUSY_LOOK_INTERVAL = 5.0, 1.0
+#: bytes that 2,000,000 waiting jobs (live.max_waiting) take there, and a third more
+NEEDED_MEMORY = 1_600_000_000
+#: settings that bound the answers of one client that does not read them, and of all together
+CLIENT_LIMITS = {
+    "client-output-buffer-limit": "normal 134217728 67108864 30",
+    "maxmemory-clients": "20%",
+}
 #: the process that writes in a data folder
 PROCESS = "process.json"
 
@@ -191,6 +198,7 @@ class EmbeddedServer:
         self._note_process()
         try:
             self._wait_until_up(self._process, port, Path(self._folder.name) / "log")
+            self._limit_clients()
         except ServerError:
             self._stop()
             raise
@@ -205,6 +213,13 @@ class EmbeddedServer:
         with contextlib.suppress(OSError), draft_of(self.data / PROCESS) as draft:
             draft.touch(mode=0o600)
             draft.write_bytes(msgspec.json.encode(noted))
+
+    def _limit_clients(self) -> None:
+        """Bound the answers that wait for clients which do not read them."""
+        with contextlib.closing(connect(self.url, "farm-check")) as client:
+            for name, value in CLIENT_LIMITS.items():
+                with contextlib.suppress(redis.ResponseError):  # an older server does not know it
+                    client.config_set(name, value)
 
     def _wait_until_up(self, process: subprocess.Popen[bytes], port: int, log: Path) -> None:
         deadline = time.monotonic() + START_TIMEOUT
@@ -339,6 +354,17 @@ def _wheel_binary() -> Path | None:
         return None
 
 
+def memory_limit() -> int:
+    """Return the bytes that the farm's own server may use: a quarter of the machine's memory.
+
+    But at least what as many waiting jobs need as are allowed, as far as the machine has that.
+    """
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    with contextlib.suppress(OSError, ValueError):  # that of the container, if there is a limit
+        total = min(total, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    return min(max(total // 4, NEEDED_MEMORY), total * 3 // 4)
+
+
 def _command(binary: Path, port: int, folder: str, data: Path | None) -> list[str]:
     options = {
         "bind": "127.0.0.1",
@@ -351,6 +377,7 @@ def _command(binary: Path, port: int, folder: str, data: Path | None) -> list[st
         # its own chores twice a second instead of ten times: the farm's waits end at its clients
         "hz": "2",
         "daemonize": "no",
+        "maxmemory": str(memory_limit()),
         "maxmemory-policy": "noeviction",
     }
     # the first word: what stands on its standard input counts as well

@@ -14,6 +14,7 @@ from farm.core.state.working_state import JobStatus
 from farm.live.redis.connection import Connection, redacted
 from farm.live.redis.keys import UNREADABLE, Keys, job_of_member
 from farm.live.store.batch import pieces
+from farm.live.store.pages import pages_of
 from farm.live.store.saved import Try
 
 T = TypeVar("T")
@@ -130,9 +131,12 @@ class JobReader:
                 seen.update(names)
                 yield from self._read(self.keys.jobs, names, JobRecord)
         # those that another job's execution serves have no place in a queue
-        live = [name.decode() for name in self._client.hkeys(self.keys.jobs)]
-        others = self.jobs_of([name for name in live if name not in seen])
-        yield from (job for job in others if state_of(job) == "waiting")
+        for name, value in pages_of(self._client, self.keys.jobs):
+            if name.decode() not in seen:
+                seen.add(name.decode())
+                job = self._decoded(value, JobRecord)
+                if state_of(job) == "waiting":
+                    yield job
 
     def _running(self) -> Iterator[KnownJob]:
         for names in pieces(self._client.zrange(self.keys.running, 0, -1), AT_ONCE):
@@ -155,7 +159,7 @@ class JobReader:
                 yield self._decoded(value, kind)
 
     def _hash(self, key: str, kind: type[T]) -> dict[str, T]:
-        return self._values(self._client.hgetall(key), kind)
+        return self._values(dict(pages_of(self._client, key)), kind)
 
     def _values(self, pairs: dict[bytes, bytes], kind: type[T]) -> dict[str, T]:
         return {name.decode(): self._decoded(value, kind) for name, value in pairs.items()}

@@ -34,8 +34,8 @@ log = logging.getLogger("farm.scheduler")
 EVENTS, OLDER, POSITION, LOCK = "events.jsonl", "events.1.jsonl", "position", "lock"
 #: a log that has grown beyond this is put aside, in the place of the one before it
 MAX_BYTES = 512 * 1024 * 1024
-#: entries moved per step
-AT_ONCE = 500
+#: entries moved per step: one answer of the server, each with up to some hundred kilobytes
+AT_ONCE = 50
 #: real seconds after a failure, and at most in which more lines are waited for: a server whose
 #: data and whose scheduler are lost together loses what was committed in that time
 WAIT = 0.5

@@ -26,6 +26,7 @@ from farm.live.clock import MachineClock
 from farm.live.redis.connection import Connection, server_time
 from farm.live.redis.keys import UNREADABLE, Cursor, Keys, written_at
 from farm.live.redis.trouble import PassOverSpoilt
+from farm.live.store.pages import pages_of
 from farm.live.wire.messages import Play
 
 T = TypeVar("T")
@@ -276,7 +277,7 @@ class FarmReader:
         pairs, found = dict[bytes, bytes](), dict[str, T]()
         self._spoilt.add(key)
         with PassOverSpoilt():
-            pairs = self._client.hgetall(key)
+            pairs = dict(pages_of(self._client, key))
             self._spoilt.discard(key)
         for name, text in pairs.items():
             try:

@@ -31,6 +31,8 @@ from farm.live.wire.dead_letters import DeadLetter, kept, set_aside
 
 #: commits whose lines of the event log are written again in one transaction
 LINES_AT_ONCE = 500
+#: records of jobs in one answer: with all their attributes each may have 64 kB
+RECORDS_AT_ONCE = 250
 #: fields of ``meta`` of a farm that stays up
 META = len(("version", "speed", "rules", "cursor", "at", "clock", "counts"))
 
@@ -153,7 +155,7 @@ class Store:
     def _lost(self, ends: Iterable[EndJob]) -> list[EndJob]:
         """Return those of these ends that are not there."""
         lost: list[EndJob] = []
-        for some in pieces(ends):
+        for some in pieces(ends, RECORDS_AT_ONCE):
             pipe = self._client.pipeline(transaction=False)
             pipe.hmget(self._keys.results, [end.job.id for end in some])
             (found,) = carry_out(pipe)
@@ -239,14 +241,15 @@ class Store:
 
         Of what cannot be read it is empty. Raises LostWritesError.
         """
-        if not job_ids:
-            return {}
-        pipe = self._client.pipeline(transaction=False)
-        for key in (self._keys.jobs, self._keys.results):
-            pipe.hmget(key, job_ids)
-        live, ended = carry_out(pipe)
-        records = {name: a or b for name, a, b in zip(job_ids, live, ended, strict=True)}
-        return {name: _digest_in(record) for name, record in records.items() if record}
+        found: dict[str, str] = {}
+        for names in pieces(job_ids, RECORDS_AT_ONCE):
+            pipe = self._client.pipeline(transaction=False)
+            for key in (self._keys.jobs, self._keys.results):
+                pipe.hmget(key, names)
+            live, ended = carry_out(pipe)
+            records = {name: a or b for name, a, b in zip(names, live, ended, strict=True)}
+            found |= {name: _digest_in(record) for name, record in records.items() if record}
+        return found
 
     def _platforms(self) -> list[str]:
         with PassOverSpoilt():

@@ -178,6 +178,9 @@ class Inbox:
         #: the last turn found something, so that there may be more
         self._found_some = True
         self._reads = StreamReads(client)
+        #: entries per read of a stream: fewer after one that broke, as its answer may have been
+        #: larger than the server lets a client's be
+        self._at_once = AT_ONCE
         #: set from another thread, or a signal handler, it ends a read that waits
         self.wake = Wake()
 
@@ -190,7 +193,7 @@ class Inbox:
         self.oldest = None
         self.is_behind = self._owed  # such a turn reads one report at most
         if not self._owed and self._found_some:
-            urgent = self._read(URGENT, AT_ONCE, 0.0)
+            urgent = self._read(URGENT, self._at_once, 0.0)
             if urgent is not None:
                 self._owed = True
                 return urgent
@@ -226,10 +229,12 @@ class Inbox:
             found = self._xread(cursors, count, timeout)
         except RedisError as error:
             if not is_spoilt(error):
+                self._at_once = max(1, self._at_once // 2)
                 raise
             kinds = {key: self._client.type(key) for key in self._keys.values()}
             not_ours = [key for key, kind in kinds.items() if kind not in (b"stream", b"none")]
             raise LostWritesError(keys=not_ours) from None
+        self._at_once = min(AT_ONCE, 2 * self._at_once)
         return self._entries(found, count) if found else None
 
     def _xread(self, cursors: dict[str, str], count: int, timeout: float) -> Found | None:
