@@ -148,10 +148,15 @@ class RunDirectory:
     def reopen(cls, path: Path, *, scenario: str, started: str, anew: bool) -> None:
         """Create the directory of a long-running farm, or continue an existing one.
 
-        ``anew``: an earlier farm's is renamed to NAME.1, replacing an older NAME.1. Raises
-        InputError if it cannot be written; an existing one may be on a disk that is full just now.
+        ``anew``: an earlier farm's is renamed to NAME.1, replacing an older NAME.1; an empty one
+        is used. Raises InputError if it cannot be written; an existing one may be on a disk that is
+        full just now.
         """
         with file_access(path):
+            # an empty one is used as it is: it may be a mount point, which cannot be renamed
+            if path.is_dir() and not any(path.iterdir()):
+                cls.create(path, scenario=scenario, world="live", started=started)
+                return
             if anew and path.exists():
                 older = path.with_name(f"{path.name}.1")
                 if older.exists():

@@ -40,6 +40,7 @@ from farm.scenario.quantities import (
     Text,
 )
 from farm.scenario.section import Section
+from farm.units import format_rate
 
 
 def _short_processor(schema: dict[str, Any]) -> None:
@@ -175,11 +176,23 @@ class Contention(Section):
         return None if self.memory is None else laws.SlowdownTable(self.memory)
 
 
+#: losses of a builder per second: one that lives no longer runs nothing, and its successors, each
+#: of them played, keep a simulation from ever ending
+MAX_LOSS_RATE = 1.0
+
+
+def _bounded_losses(rate: float) -> float:
+    if rate > MAX_LOSS_RATE:
+        found = format_rate(rate)
+        raise ValueError(f"found {found}; allowed: up to {format_rate(MAX_LOSS_RATE)}")
+    return rate
+
+
 class Losses(Section):
     """Builders that are lost without notice, with the jobs that run on them."""
 
-    rate: Rate | None = None
-    """Losses per builder and time, such as `0.1/h`."""
+    rate: Annotated[Rate, AfterValidator(_bounded_losses)] | None = None
+    """Losses per builder and time, such as `0.1/h`; up to `1/s`."""
     at: tuple[Duration, ...] = ()
     """Instants at which the pool loses its oldest builder."""
 

@@ -49,6 +49,19 @@ def test_a_disk_that_is_full_while_the_farm_comes_up_does_not_end_it(tmp_path: P
     assert (found.state, found.pid) == ("up", 1)
 
 
+def test_a_state_file_that_was_removed_is_written_again(tmp_path: Path, caplog):
+    """No command found the farm any more, not even the one that ends it."""
+    place = PlaceFile(tmp_path, FarmPlace(pid=1, began="then", redis_url=""))
+    place.update(state="up")
+    (tmp_path / "farm.json").unlink()
+    assert place.retry() == float("inf")
+    found = read_place(tmp_path)
+    assert found is not None
+    assert found.state == "up"
+    assert place.retry() == float("inf")
+    assert len(caplog.messages) == 1
+
+
 class EndingFarm:
     """Supervisor, server and client of a farm that is asked to end; the diary is what happened."""
 

@@ -204,6 +204,21 @@ def test_a_farm_continues_while_its_disk_is_full(
     assert scenario.read_text() == "name: new\n"
 
 
+def test_an_empty_folder_is_used_by_a_fresh_farm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be a mount point, which cannot be renamed: each fresh start failed there."""
+
+    def busy(*_: object) -> None:
+        raise OSError(errno.EBUSY, "Device or resource busy")
+
+    monkeypatch.setattr(Path, "rename", busy)
+    (tmp_path / "log").mkdir()
+    started = "2026-01-01T00:00:00+00:00"
+    RunDirectory.reopen(tmp_path / "log", scenario="name: new\n", started=started, anew=True)
+    assert {path.name for path in (tmp_path / "log").iterdir()} == {"scenario.yaml", "meta.json"}
+
+
 def test_a_folder_of_a_farm_that_is_none_is_refused(tmp_path: Path) -> None:
     """A file in its place is a mistake, which no waiting mends."""
     (tmp_path / "log").write_text("")

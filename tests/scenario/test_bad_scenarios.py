@@ -54,6 +54,8 @@ CHANGES = [
     ("boot_time: 30s", "failure_rate: 2", ":7: pools.linux.failure_rate: found 2; allowed: 1 or"),
     ("boot_time: 30s", "provisioner: {algorithm: a, max: 1}", ":3: pools.linux: found builders and "
      "provisioner together"),
+    ("builders: 4", "builders: 4\n    losses: {rate: 1e9/s}", ":7: pools.linux.losses.rate: "
+     "found 1000000000/s; allowed: up to 1/s"),
     ("builders: 4", "labels: {}", ":3: pools.linux: found none of them; allowed: exactly one of "
      "builders, provisioner"),
     ("max: 3", "max: 3, min: 5", ":10: pools.old.provisioner: found max 3 below min 5"),

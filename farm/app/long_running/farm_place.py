@@ -58,6 +58,8 @@ class PlaceFile:
         self._path = place_file(folder)
         self._place = place
         self._is_written = True
+        #: it has been there once
+        self._was_there = False
 
     def update(self, **changes: str) -> None:
         """Write the place with these fields changed."""
@@ -65,7 +67,13 @@ class PlaceFile:
         self._write()
 
     def retry(self) -> float:
-        """Write what could not be written; return after how many seconds to try again."""
+        """Write what could not be written, or was removed; return when to try again (seconds).
+
+        Without the file no command finds the farm, and nothing but a signal ends it.
+        """
+        if self._is_written and self._was_there and not self._path.exists():
+            log.warning("%s was removed: written again", self._path)
+            self._is_written = False
         if not self._is_written:
             self._write()
         return float("inf") if self._is_written else TRY_AGAIN
@@ -80,7 +88,7 @@ class PlaceFile:
                 log.error("%s cannot be written: %s; tried again until it can", self._path, error)
             self._is_written = False
         else:
-            self._is_written = True
+            self._is_written = self._was_there = True
 
 
 def read_place(folder: Path) -> FarmPlace | None:
