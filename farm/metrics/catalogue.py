@@ -205,6 +205,7 @@ REDIS = _of(
         "Memory that it may use: its maxmemory, else the machine's.",
     ),
     _gauge("farm_redis_clients", "Connections to the server."),
+    _gauge("farm_redis_clients_limit", "Connections that it may have (maxclients); 0: not known."),
     _gauge("farm_redis_keys", "Keys of the farm's database."),
     _gauge("farm_redis_inbox_length", "Messages that the scheduler has not read yet."),
     _counter("farm_dead_letters_total", "Messages refused by the scheduler, by reason.", "reason"),

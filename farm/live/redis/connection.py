@@ -90,6 +90,12 @@ def check_server(client: Connection, url: str) -> None:
                 f"Redis at {shown} answers without TLS only: "
                 "name it by redis:// instead of rediss://, or give it TLS"
             ) from None
+        if "max number of clients" in str(error):
+            raise ServerError(
+                f"Redis at {shown} has as many connections as it may (maxclients), and refuses "
+                "new ones: end those that are not the farm's (CLIENT LIST), or allow more "
+                "(CONFIG SET maxclients)"
+            ) from None
         raise ServerError(
             f"Redis at {shown} cannot be reached, or it is still starting: {_first_line(error)}"
         ) from None

@@ -35,6 +35,7 @@ def readings_of(
         "farm_redis_memory_bytes": info["used_memory"],
         "farm_redis_memory_limit_bytes": info["maxmemory"] or info["total_system_memory"],
         "farm_redis_clients": info["connected_clients"],
+        "farm_redis_clients_limit": info.get("maxclients", 0),
         "farm_redis_commands_total": info["total_commands_processed"],
         "farm_redis_aof_bytes": info.get("aof_current_size", 0),
         "farm_redis_persistence_ok": all(info.get(key, "ok") == "ok" for key in last_writes),

@@ -28,6 +28,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.5
 
 KINDS: dict[str, str] = {
     "gone": "it does not answer",
+    "clients": "it has as many connections as it may (maxclients), and refuses new ones",
     "refused": "it refuses the user or password",
     "loading": "it is still loading its data",
     "busy": "it is busy with a script",
@@ -37,6 +38,7 @@ KINDS: dict[str, str] = {
 }
 """Every kind of trouble, with its description."""
 
+TOO_MANY_CLIENTS = "max number of clients"
 #: words with which a server answers, and what they mean; looked for in this order
 _ANSWERS = {
     "NOAUTH": "refused", "WRONGPASS": "refused", "NOPERM": "refused", "LOADING": "loading",
@@ -78,6 +80,8 @@ def trouble_of(error: redis.RedisError) -> Trouble | None:
     answer = answer.rpartition("of pipeline caused error: ")[2][:200]
     kinds = (kind for one, kind in _TYPES.items() if isinstance(error, one))
     kind = next(kinds, None)
+    if TOO_MANY_CLIENTS in answer:  # redis-py takes it for a broken connection
+        kind = "clients"
     if kind is None and isinstance(error, redis.ResponseError):
         kind = next((known for word, known in _ANSWERS.items() if word in answer), None)
     return None if kind is None else Trouble(kind, answer)

@@ -18,6 +18,7 @@ INFO = {
     "maxmemory": 1000,
     "total_system_memory": 9000,
     "connected_clients": 3,
+    "maxclients": 10,
     "total_commands_processed": 70,
     "aof_enabled": 1,
     "aof_last_write_status": "ok",

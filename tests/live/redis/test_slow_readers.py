@@ -12,12 +12,14 @@ import pytest
 import yaml
 
 from farm.app.long_running.access import unlimited
+from farm.core.errors import ServerError
 from farm.core.events import JobsSubmitted
 from farm.core.model import Job, Platform
 from farm.live.redis import server as server_module
-from farm.live.redis.connection import connect
+from farm.live.redis.connection import check_server, connect
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import NEEDED_MEMORY, EmbeddedServer, choose_server, memory_limit
+from farm.live.redis.trouble import diagnose
 from farm.live.store.saved import FarmReader
 from farm.live.wire.messages import UNSTAMPED
 from farm.live.wire.reporter import EnvelopeMaker
@@ -130,3 +132,22 @@ def test_a_successor_reads_the_farm_in_pages(client, keys: Keys):
     assert len(FarmReader(client, keys).jobs()) == 1500
     after = client.info("commandstats").get("cmdstat_hgetall", {"calls": 0})["calls"]
     assert after == before
+
+
+@pytest.mark.live
+def test_a_server_with_too_many_connections_says_so():
+    """Also without a password: everyone was locked out, and the server seemed to be away."""
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(choose_server(None))
+        client = stack.enter_context(contextlib.closing(connect(server.url, "test")))
+        client.config_set("maxclients", 5)
+        readers = [SilentReader(server.url) for _ in range(8)]
+        for reader in readers:
+            stack.callback(reader.close)
+        other = stack.enter_context(contextlib.closing(connect(server.url, "other")))
+        with pytest.raises(ServerError, match=r"as many connections as it may \(maxclients\)"):
+            check_server(other, server.url)
+        trouble = diagnose(other)
+        assert trouble is not None
+        assert trouble.kind == "clients"
+        assert client.ping()
