@@ -10,7 +10,6 @@ from typing import Any
 from pydantic import ValidationError
 
 from farm.core.errors import ScenarioError, nearest
-from farm.scenario.calibration import with_calibrations_read
 from farm.scenario.checks import check_workload
 from farm.scenario.examples import find_scenario
 from farm.scenario.file.document import parse_document, read_document
@@ -83,7 +82,12 @@ def parse_scenario(
     except RecursionError:
         raise ScenarioError(f"{source}: values are nested too deeply") from None
     try:
-        scenario = with_calibrations_read(scenario)
+        if any(pool.contention and pool.contention.calibration for pool in scenario.pools):
+            from farm.scenario.calibration import (  # noqa: PLC0415 - few pools have measurements
+                with_calibrations_read,
+            )
+
+            scenario = with_calibrations_read(scenario)
         check_workload(scenario)
     except ScenarioError as error:
         path = [int(step) if step.isdigit() else step for step in error.key.split(".")]

@@ -12,8 +12,7 @@ import numpy as np
 
 from farm.app.recorded.played_again import load_run
 from farm.core.errors import InputError
-from farm.results.comparison.metrics import RELEVANT
-from farm.results.figures.time_axis import WallClock
+from farm.results.comparison import RELEVANT
 from farm.results.recorded_run import FinishedRun
 from farm.results.summary.answer import answer_of_run
 from farm.results.table.job_table import JobTable, joined
@@ -141,6 +140,7 @@ class Result:
 
     def figures(self) -> RunFigures:
         """Return the figures of this run."""
+        from farm.results.figures.time_axis import WallClock  # noqa: PLC0415 - as above
         from farm.results.report.run_figures import RunFigures  # noqa: PLC0415 - as above
 
         lines = self.kept.log_lines() if self.has_events else None

@@ -15,7 +15,8 @@ from farm.app.api import Source, load_scenario
 from farm.app.sweeps.axes import Grid, axis_of, name_of
 from farm.app.sweeps.execution import FinishedRuns, SeededRun, play_all
 from farm.core.errors import InputError, file_access
-from farm.results.comparison.metrics import RELEVANT, metrics_named
+from farm.results.comparison import RELEVANT
+from farm.results.comparison.metrics import metrics_named
 from farm.results.comparison.sweep import Played, Sweep, SweepRow, judge
 from farm.results.comparison.tables import as_csv, sweep_html, tidy, tidy_runs
 from farm.results.figures.chart import Chart

@@ -19,6 +19,7 @@ from farm.core.events import Event
 from farm.results.formatting import sentence
 from farm.results.log.writer import EventLogLines
 from farm.results.run_directory import EVENTS, next_directory
+from farm.results.summary import table
 from farm.results.summary.objectives import Term, check_pools, measured, parse_objective
 from farm.results.summary.summary import Summary
 from farm.results.summary.tally import Tallied
@@ -72,8 +73,6 @@ def show(result: Result, *, as_json: bool, quiet: bool) -> None:
     if as_json:
         print_json(summary, pretty=True)
     else:
-        from farm.results.summary import table  # noqa: PLC0415 - rich, and JSON needs none of it
-
         with shared_progress("finding where builders are short", silent=quiet) as on_share:
             answer = result.answered(on_share, with_advice=not quiet)
         note(styled(sentence(answer), "bold"))

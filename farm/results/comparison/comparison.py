@@ -16,10 +16,10 @@ import numpy as np
 
 from farm.core.errors import InputError
 from farm.core.fields import json_name
+from farm.results.comparison import RELEVANT
 from farm.results.comparison.answer import answer_of_comparison
 from farm.results.comparison.metrics import (
     METRICS,
-    RELEVANT,
     Better,
     Metric,
     Unit,

@@ -31,8 +31,6 @@ Unit = Literal["s", "count", "ratio", "share"]
 
 WAITS = ("waiting_time", "response_time", "stretch", "matrix_response_time", "first_failure_time")
 LEVELS = {"p50": 0.5, "p95": 0.95}
-RELEVANT = 0.01
-"""Differences below this share of the base are small, by default."""
 
 
 class Metric(msgspec.Struct, frozen=True):
