@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gc
 import os
-import re
 import sys
 import time
 from collections.abc import Container, Iterator, Mapping
@@ -26,7 +25,7 @@ from typer.core import TyperCommand, TyperGroup
 import farm
 from farm.cli.old_names import ANSWERS, RENAMED, as_now_called
 from farm.core.errors import InputError, nearest
-from farm.terminal.command_help import with_docstring
+from farm.terminal.command_help import summary_in, with_docstring
 from farm.terminal.error_messages import (
     print_interrupted,
     with_error_messages,
@@ -41,7 +40,6 @@ GROUP = "farm.commands"
 QUIET = frozenset({"-q", "--quiet", "--json"})
 #: seconds of processor time from which on a command would have gained from the compiled loop
 WORTH_COMPILING = 2.0
-DOCSTRING = re.compile(r'\)(?: -> \w+)?:\n +"""([^"\n]+)')
 
 
 class LazyCommand(TyperCommand):
@@ -62,7 +60,7 @@ class LazyCommand(TyperCommand):
         for place in (spec and spec.submodule_search_locations) or ():
             path = Path(place, *inner).with_suffix(".py")
             if inner and path.exists():
-                return _first_line(path.read_text("utf-8"), self._function)
+                return summary_in(path.read_text("utf-8"), self._function)
         return ""
 
     def load(self) -> Any:
@@ -91,13 +89,6 @@ def _described(group: Any, name: str | None) -> Any:
             with_docstring(command, docstring)
             command.short_help = command.help.partition("\n")[0]
     return group
-
-
-def _first_line(source: str, function: str) -> str:
-    """Return the first line of a function's docstring; empty if there is none."""
-    _, _, after = source.partition(f"\ndef {function}(")
-    found = DOCSTRING.search(after.partition("\ndef ")[0])
-    return found[1] if found else ""
 
 
 class InstalledCommand(LazyCommand):

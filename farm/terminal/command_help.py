@@ -1,4 +1,9 @@
-"""The help of a command, from its docstring and its signature."""
+"""The help of a command, from its docstring and its signature.
+
+Its first line is the command's summary, ``Args:`` explains its options (those that several commands
+share are explained where they are declared, records under ``Attributes:`` in their docstrings), and
+``Examples:`` end the help.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +19,25 @@ import typer
 #: what stands for a value of a type; for others the name of the option does
 WORDS: dict[object, str] = {int: "N", float: "X", Path: "FILE"}
 
+SUMMARY = re.compile(r'\)(?: -> \w+)?:\n +"""([^"\n]+)')
+
+
+def summary_in(source: str, function: str) -> str:
+    """Return the first line of a function's docstring, for which nothing is imported.
+
+    Empty if there is none.
+    """
+    _, _, after = source.partition(f"\ndef {function}(")
+    found = SUMMARY.search(after.partition("\ndef ")[0])
+    return found[1] if found else ""
+
+
+def explanations(docstring: str | None, heading: str) -> dict[str, str]:
+    """Return what a docstring says of each name under a heading, such as ``Args``."""
+    _, _, section = inspect.cleandoc(docstring or "").partition(f"\n\n{heading}:\n")
+    texts = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", section, re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in texts}
+
 
 def with_docstring(command: Any, docstring: str | None) -> Any:
     """Return the command with the help of its options, from ``Args:`` in its docstring.
@@ -21,14 +45,14 @@ def with_docstring(command: Any, docstring: str | None) -> Any:
     ``Examples:``, a line each, end its help.
     """
     text, _, examples = inspect.cleandoc(docstring or "").partition("\n\nExamples:\n")
-    command.help, _, arguments = text.partition("\n\nArgs:\n")
+    command.help = text.partition("\n\nArgs:\n")[0]
     if examples:
         command.epilog = f"\b\nExamples:\n{examples}"
-    texts = dict(re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", arguments, re.MULTILINE))
+    texts = explanations(docstring, "Args")
     kinds = inspect.signature(command.callback, eval_str=True).parameters
     for parameter in command.params:
         if parameter.name in texts:
-            parameter.help = " ".join(texts[parameter.name].split())
+            parameter.help = texts[parameter.name]
         if parameter.metavar is None and not getattr(parameter, "is_flag", False):
             kind = kinds[parameter.name].annotation if parameter.name in kinds else str
             parameter.metavar = _word(kind, _name_of(parameter))

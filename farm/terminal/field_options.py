@@ -1,14 +1,14 @@
-"""Options of a command that are the fields of a record: declared and explained there.
+"""Options of a command that are the fields of a record, where their types and defaults are.
 
-A parameter ``wanted: Annotated[JobFilter, Fields()]`` becomes an option for each field that has a
-comment (``#: …``) above it, which is the option's help.
+A parameter ``wanted: Annotated[JobFilter, Fields()]`` becomes an option for each field that the
+record's docstring explains under ``Attributes:``. For others the command says ``names``, and
+explains them under ``Args:`` in its own docstring.
 """
 
 from __future__ import annotations
 
 import copy
 import inspect
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import wraps
 from inspect import Parameter, Signature
@@ -19,14 +19,15 @@ import typer
 from typer.models import OptionInfo
 
 from farm.core.errors import InputError
+from farm.terminal.command_help import explanations
 
 
 class Fields(NamedTuple):
     """How the fields of a record are options."""
 
-    #: begins the help of each
+    #: begins the help of each that the record explains
     prefix: str = ""
-    #: only these; all that have a comment, if there are none
+    #: only these; all that the record explains, if there are none
     names: tuple[str, ...] = ()
     #: what their own declaration does not say
     options: Mapping[str, OptionInfo] = {}
@@ -70,18 +71,17 @@ def with_fields(command: Callable[..., None]) -> Callable[..., None]:
 def _options(base: msgspec.Struct, how: Fields) -> Iterator[Parameter]:
     """Yield a parameter for each option of a record."""
     hints = get_type_hints(type(base), include_extras=True)
-    comments = _comments_of(type(base))
-    for name in how.names or comments:
+    explained = explanations(type(base).__doc__, "Attributes")
+    for name in how.names or explained:
         hint, default = hints[name], getattr(base, name)
         kind, *marks = get_args(hint) if get_origin(hint) is Annotated else (hint,)
         declared = [mark for mark in marks if isinstance(mark, OptionInfo)]
         option = copy.copy(how.options.get(name) or next(iter(declared), typer.Option()))
         option.hidden = option.hidden or how.hidden
-        about = comments[name]
+        if text := explained.get(name):
+            option.help = how.prefix + text if how.prefix else text[:1].upper() + text[1:]
         if isinstance(default, dict):
             kind, default, option.metavar = list[str] | None, None, "KEY=VALUE"
-            about = f"{about.rstrip('.')}; repeatable."
-        option.help = how.prefix + about if how.prefix else about[:1].upper() + about[1:]
         yield Parameter(
             name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
         )
@@ -96,10 +96,3 @@ def _pairs(texts: Iterable[str], option: Parameter) -> Iterator[tuple[str, str]]
             flag = flag if isinstance(flag, str) else f"--{option.name.replace('_', '-')}"
             raise InputError(f"{flag}: found {text!r:.60}; allowed: KEY=VALUE")
         yield key, value
-
-
-def _comments_of(record: type[msgspec.Struct]) -> dict[str, str]:
-    """Return what the comments above a record's own fields say."""
-    above = re.findall(r"((?:^ +#: .*\n)+) +(\w+): ", inspect.getsource(record), re.MULTILINE)
-    texts = {name: re.sub(r"(?m)^ +#: |``", "", comment) for comment, name in above}
-    return {name: " ".join(text.split()) + "." for name, text in texts.items()}

@@ -56,26 +56,29 @@ LEFT = re.compile(r"Exited \((0|143)\)")
 
 
 class ContainerOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How a builder's container is made."""
+    """How a builder's container is made.
 
-    #: image of the builders
+    Attributes:
+        image: image of the builders.
+        network: network on which they reach the server.
+        cpus: processors of a builder.
+        memory: memory of a builder, such as 512m.
+        log_driver: the Engine's logging driver for builders, such as journald. Default: 1 MB of
+            each, as long as it lives.
+        log_options: an option of the logging driver; repeatable.
+        builder_metrics_port: port on which each container serves metrics. Default: none.
+    """
+
     image: Annotated[str, typer.Option(envvar=["FARM_BUILDER_IMAGE", "FARM_IMAGE"])] = (
         "build-farm-emulator"
     )
-    #: network on which they reach the server
     network: Annotated[str | None, typer.Option(envvar="FARM_BUILDER_NETWORK")] = None
-    #: processors of a builder
     cpus: Annotated[float, typer.Option(envvar="FARM_BUILDER_CPUS", min=0.01)] = 1.0
-    #: memory of a builder, such as 512m
     memory: Annotated[str, typer.Option(envvar="FARM_BUILDER_MEMORY")] = "512m"
-    #: the Engine's logging driver for builders, such as journald. Default: 1 MB of each, as long
-    #: as it lives
     log_driver: Annotated[str | None, typer.Option(envvar="FARM_BUILDER_LOG_DRIVER")] = None
-    #: an option of the logging driver
     log_options: Annotated[
         dict[str, str], typer.Option("--log-opt", envvar="FARM_BUILDER_LOG_OPTIONS")
     ] = {}
-    #: port on which each container serves metrics. Default: none
     builder_metrics_port: Annotated[
         int | None, typer.Option(envvar="FARM_BUILDER_METRICS_PORT", min=1, max=65535)
     ] = None

@@ -18,11 +18,14 @@ OLDEST, OLDEST_API = "20.10", (1, 41)
 
 
 class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Which Engine, and which of its farms."""
+    """Which Engine, and which of its farms.
 
-    #: distinguishes the farms of one Engine
+    Attributes:
+        name: distinguishes the farms of one Engine.
+        docker_host: address of the Engine. Default: DOCKER_HOST.
+    """
+
     name: Annotated[str, typer.Option(envvar="FARM_NAME")] = "farm"
-    #: address of the Engine. Default: DOCKER_HOST
     docker_host: Annotated[str | None, typer.Option(envvar="FARM_DOCKER_HOST")] = None
 
 

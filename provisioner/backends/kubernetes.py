@@ -37,17 +37,20 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 class KubernetesOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the pools' Deployments are."""
+    """Where the pools' Deployments are.
 
-    #: name of a pool's Deployment, with {pool}
+    Attributes:
+        deployment: name of a pool's Deployment, with {pool}.
+        namespace: namespace. Default: the account's.
+        kubernetes_api: address of the API server.
+        kubernetes_account: folder with token and ca.crt.
+        settle_time: seconds after which an idle pod is surely not ready.
+    """
+
     deployment: Annotated[str, typer.Option(envvar="FARM_KUBERNETES_DEPLOYMENT")] = PATTERN
-    #: namespace. Default: the account's
     namespace: Annotated[str | None, typer.Option(envvar="FARM_KUBERNETES_NAMESPACE")] = None
-    #: address of the API server
     kubernetes_api: Annotated[str, typer.Option(envvar="FARM_KUBERNETES_API")] = IN_CLUSTER
-    #: folder with token and ca.crt
     kubernetes_account: Annotated[Path, typer.Option(envvar="FARM_KUBERNETES_ACCOUNT")] = ACCOUNT
-    #: seconds after which an idle pod is surely not ready
     settle_time: Annotated[float, typer.Option(envvar="FARM_KUBERNETES_SETTLE_TIME", min=0)] = (
         SETTLE_TIME
     )

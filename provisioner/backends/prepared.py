@@ -33,9 +33,12 @@ STOPS_AT_ONCE = 16
 
 
 class PreparedOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Where containers are started, if they are listed elsewhere."""
+    """Where containers are started, if they are listed elsewhere.
 
-    #: address of the Engine for starts and stops, if different
+    Attributes:
+        docker_write_host: address of the Engine for starts and stops, if different.
+    """
+
     docker_write_host: Annotated[str | None, typer.Option(envvar="FARM_DOCKER_WRITE_HOST")] = None
 
 

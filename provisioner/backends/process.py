@@ -40,11 +40,14 @@ SPARE_TIME = 60.0
 
 
 class HostOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How hosts are kept as processes of this machine."""
+    """How hosts are kept as processes of this machine.
 
-    #: folder for the hosts' logs and process ids
+    Attributes:
+        hosts_dir: folder for the hosts' logs and process ids.
+        keeper_pipe: hosts end when the standard input closes, not with this process.
+    """
+
     hosts_dir: Path | None = None
-    #: hosts end when the standard input closes, not with this process
     keeper_pipe: bool = False
 
 

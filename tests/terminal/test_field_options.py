@@ -8,18 +8,22 @@ import typer
 import typer.main
 
 from farm.core.errors import InputError
+from farm.terminal.command_help import with_docstring
 from farm.terminal.field_options import Fields, with_fields
 
 
 class Box(msgspec.Struct, frozen=True, kw_only=True):
-    """A box."""
+    """A box.
 
-    #: how many ``apples`` are
-    #: in it; none is allowed
+    Attributes:
+        apples: how many apples are
+            in it; none is allowed.
+        name: what it is called.
+        labels: what is written on it; repeatable.
+    """
+
     apples: Annotated[int, typer.Option("--fruit", min=0, envvar="BOX_APPLES")] = 1
-    #: what it is called
     name: str | None = None
-    #: what is written on it; repeatable
     labels: Annotated[dict[str, str], typer.Option("--label")] = {}
     secret: int = 7
 
@@ -38,7 +42,7 @@ def command(**own: Any) -> tuple[typer.Typer, list[Any]]:
 
 
 def test_a_record_is_made_of_its_options(monkeypatch: pytest.MonkeyPatch):
-    """What is not given is as in the record; a field without a comment is no option."""
+    """What is not given is as in the record; a field that it does not explain is no option."""
     app, calls = command()
     app(["--fruit", "3", "--label", "a=1", "--label", "b=", "--last", "2"], standalone_mode=False)
     monkeypatch.setenv("BOX_APPLES", "5")
@@ -55,8 +59,8 @@ def test_a_record_is_made_of_its_options(monkeypatch: pytest.MonkeyPatch):
         app(["--fruit", "-1"], standalone_mode=False)
 
 
-def test_the_comments_are_the_help():
-    """One sentence each, at the place of the record."""
+def test_the_docstring_of_the_record_explains_them():
+    """A sentence or two each, at the place of the record; nothing is read in a source file."""
     params = typer.main.get_command(command()[0]).params
     assert [one.name for one in params][:5] == ["first", "apples", "name", "labels", "last"]
     assert [one.help for one in params[1:3]] == [
@@ -70,3 +74,13 @@ def test_some_fields_with_a_prefix():
     app, _ = command(names=("name",), prefix="of it: ", options={"name": typer.Option("--title")})
     _, name, last, *_ = typer.main.get_command(app).params
     assert (name.opts, name.help, last.name) == (["--title"], "of it: what it is called.", "last")
+
+
+def test_the_docstring_of_the_command_explains_fields_of_another_record():
+    """One that is no record of options, such as a job: its fields are explained for programs."""
+    made = typer.main.get_command(command(names=("secret",))[0])
+    with_docstring(made, "Pack.\n\nArgs:\n    secret: What nobody knows.\n    first: The first.")
+    assert [(one.name, one.help) for one in made.params][:2] == [
+        ("first", "The first."),
+        ("secret", "What nobody knows."),
+    ]

@@ -74,24 +74,27 @@ KEYS = ("id", *TEXTS[1:])
 
 
 class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """The conditions on a job; None: any value. The comments are the help of older options."""
+    """The conditions on a job; None: any value.
+
+    Attributes:
+        match: only ids that match this shell pattern, such as 'a-*'.
+        pool: only jobs that run or ended on this pool's builders.
+        user: only jobs of this user (attribute user).
+        kind: only jobs of this kind.
+        matrix: only jobs of this matrix.
+        platform: only this platform, such as amd64/virtual.
+        invocation: only jobs charged to this invocation, or below it.
+        attribute: only with this attribute; repeatable.
+    """
 
     state: JobState = "all"
-    #: only ids that match this shell pattern, such as 'a-*'
     match: str | None = None
-    #: only jobs that run or ended on this pool's builders
     pool: str | None = None
-    #: only jobs of this user (attribute user)
     user: str | None = None
-    #: only jobs of this kind
     kind: str | None = None
-    #: only jobs of this matrix
     matrix: str | None = None
-    #: only this platform, such as amd64/virtual
     platform: str | None = None
-    #: only jobs charged to this invocation, or below it
     invocation: str | None = None
-    #: only with this attribute
     attribute: dict[str, str] = {}
 
     @property

@@ -25,18 +25,22 @@ Progress = Callable[[int, int], None]
 
 
 class Manner(msgspec.Struct, frozen=True, kw_only=True):
-    """How jobs are submitted; the comments are the help of options."""
+    """How jobs are submitted.
 
-    #: submit jobs at their arrival times, N of their seconds per real second. Default: all now
+    Attributes:
+        pace: submit jobs at their arrival times, N of their seconds per real second. Default: all
+            now.
+        prefix: prefix of every id, to submit the same file again; of a scenario's a new one each
+            time by default.
+        skip_known: skip jobs whose ids are known already.
+        allow_unrunnable: accept jobs that no pool of the farm could run: they wait until one can.
+        sync: wait until the jobs are on the server's disk, safe from loss of power.
+    """
+
     pace: float | None = None
-    #: prefix of every id, to submit the same file again; of a scenario's a new one each time by
-    #: default
     prefix: str | None = None
-    #: skip jobs whose ids are known already
     skip_known: bool = False
-    #: accept jobs that no pool of the farm could run: they wait until one can
     allow_unrunnable: bool = False
-    #: wait until the jobs are on the server's disk, safe from loss of power
     sync: bool = False
 
 

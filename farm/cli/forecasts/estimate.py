@@ -39,27 +39,30 @@ _COLUMNS = (
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """Of what job, where and by what a run time is asked. The comments are the options' help."""
+    """Of what job, where and by what a run time is asked.
 
-    #: a hypothetical job of this kind
+    Attributes:
+        kind: a hypothetical job of this kind.
+        size: a hypothetical job of this size.
+        declared: a hypothetical job of this declared time.
+        platform: a hypothetical job for this platform, such as amd64/virtual.
+        builder: only on this builder.
+        size_bound: for BOINC, the bound on operations after which a client ends a job.
+        deadline: check whether each builder would finish it within this time.
+        replicas: estimate when this many replicas sent now are all finished.
+        estimator: use another runtime estimator, trained on the run.
+        at: ask at this time of the run, with what was known then, not at its end.
+    """
+
     kind: str = "job"
-    #: a hypothetical job of this size
     size: float | None = None
-    #: a hypothetical job of this declared time
     declared: Annotated[str | None, typer.Option(metavar="TIME")] = None
-    #: a hypothetical job for this platform, such as amd64/virtual
     platform: str | None = None
-    #: only on this builder
     builder: str | None = None
-    #: for BOINC, the bound on operations after which a client ends a job
     size_bound: Annotated[float | None, typer.Option(min=0)] = None
-    #: check whether each builder would finish it within this time
     deadline: Annotated[str | None, typer.Option(metavar="TIME")] = None
-    #: estimate when this many replicas sent now are all finished
     replicas: Annotated[int | None, typer.Option(min=1)] = None
-    #: use another runtime estimator, trained on the run
     estimator: str | None = None
-    #: ask at this time of the run, with what was known then, not at its end
     at: Annotated[str | None, typer.Option(metavar="TIME")] = None
 
 

@@ -57,7 +57,6 @@ def _flags(*names: str) -> dict[str, OptionInfo]:
 Like = Annotated[
     Job,
     Fields(
-        prefix="One job: ",
         names=FIELDS,
         options={
             "attributes": typer.Option("--attribute"),
@@ -129,6 +128,17 @@ def submit(
         platform: Platform, such as amd64/virtual or any/native. Default: the only pool's.
         user: One job: its user (attribute user).
         urgency: One job: a higher one goes first, under every policy. Default: 0.
+        kind: One job: the kind of work; runtime estimators keep one history per kind.
+        attributes: One job: user, team, project, build, image, …: the source of fair-share keys;
+            repeatable.
+        matrix: One job: the jobs released together by one commit share this name.
+        mode: One job: how a live builder spends the service time: timed, stress, memory or mixed.
+        threads: One job: processes that a stress job keeps busy.
+        heavy: One job: counts as CPU-heavy on its builder (contention).
+        level: One job: static priority level, as --urgency.
+        score: One job: Launchpad's score, as --urgency.
+        priority: One job: a priority of REv2, where less is more urgent.
+        memory_heavy: One job: counts as memory-bus-heavy on its builder (contention).
         jobs: Only the first N jobs of FILE.
         most_waiting: Of a scenario: pause while this many jobs are waiting.
 
