@@ -79,8 +79,8 @@ def test_some_fields_with_a_prefix():
 def test_the_docstring_of_the_command_explains_fields_of_another_record():
     """One that is no record of options, such as a job: its fields are explained for programs."""
     made = typer.main.get_command(command(names=("secret",))[0])
-    with_docstring(made, "Pack.\n\nArgs:\n    secret: What nobody knows.\n    first: The first.")
+    with_docstring(made, "Pack.\n\nArgs:\n    secret: What is hidden.\n    first: The first.")
     assert [(one.name, one.help) for one in made.params][:2] == [
         ("first", "The first."),
-        ("secret", "What nobody knows."),
+        ("secret", "What is hidden."),
     ]
