@@ -46,7 +46,7 @@ class CalibrationOptions(msgspec.Struct, frozen=True, kw_only=True):
     repeats: int = 5
     #: of each heavy job
     threads: int = 4
-    reference: Reference = "pi"
+    reference: Reference = "burn"
     #: about how long the reference job takes alone
     alone: float = 0.25
     #: processors, as of a builder with this many; None: all

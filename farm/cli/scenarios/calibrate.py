@@ -33,7 +33,7 @@ def calibrate(
     out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
     jobs: Annotated[int, typer.Option(min=0, max=64)] = 4,
     repeats: Annotated[int, typer.Option(min=1, max=100)] = 5,
-    reference: Reference = "pi",
+    reference: Reference = "burn",
     threads: Annotated[int, typer.Option(min=1, max=MAX_THREADS, hidden=True)] = 4,
     cores: Annotated[int | None, typer.Option(min=1, hidden=True)] = None,
     alone: Annotated[str, typer.Option(hidden=True)] = "250ms",
@@ -70,7 +70,7 @@ def calibrate(
     Examples:
         farm admin calibrate                            the slowdown by 0 to 4 heavy jobs
         farm admin calibrate -o machine.yaml            the same, saved for a scenario
-        farm admin calibrate --reference burn --jobs 2  a heavy job beside two others
+        farm admin calibrate --reference pi --jobs 2    digits of π beside two heavy jobs
     """
     if compare is not None or runs is not None:
         raise InputError(
