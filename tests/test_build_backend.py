@@ -1,4 +1,4 @@
-"""An installation from the sources compiles the loop of simulations, or goes on without."""
+"""An installation from the sources compiles the loop of simulations, or does without."""
 
 from __future__ import annotations
 

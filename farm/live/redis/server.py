@@ -43,6 +43,8 @@ STOP_TIMEOUT = 5.0
 #: real seconds for the server of an earlier farm, which was killed, to let go of its data; it is
 #: ended after that
 LET_GO_TIMEOUT = 10.0
+#: real seconds in which the last threads of a process that was ended let go of what it held
+RELEASE_TIMEOUT = 1.0
 #: real seconds between two looks at whether a script keeps it busy, and while one does
 LOOK_INTERVAL, BUSY_LOOK_INTERVAL = 5.0, 1.0
 #: bytes that 2,000,000 waiting jobs (live.max_waiting) take there, and a third more
@@ -144,8 +146,9 @@ class EmbeddedServer:
         if self._guard is None or process is None or process.poll() is not None:
             return
         try:
-            if told := self._guard.look(_now()):
-                log.warning("%s", told)
+            ended_script = self._guard.look(_now())
+            if ended_script:
+                log.warning("%s", ended_script)
         except StuckError:
             log.error("the server does not leave its script: killed, and started again")
             process.kill()
@@ -265,7 +268,7 @@ def _hold(stack: contextlib.ExitStack, data: Path) -> int:
     with contextlib.suppress(BlockingIOError):
         return stack.enter_context(locked(path, LET_GO_TIMEOUT))
     end_left_over(data)
-    return stack.enter_context(locked(path))
+    return stack.enter_context(locked(path, RELEASE_TIMEOUT))
 
 
 def left_over(data: Path) -> ServerProcess | None:

@@ -163,7 +163,7 @@ def _fetch(folder: str) -> None:
 
 
 def _run(command: list[str], environment: Mapping[str, str], limit: float) -> None:
-    """Run a command for so many seconds at most; raises BuildError with what it wrote."""
+    """Run a command for ``limit`` seconds at most; raises BuildError with what it wrote."""
     try:
         subprocess.run(
             command,

@@ -94,7 +94,7 @@ def test_an_object_that_cannot_be_loaded_is_a_reason(clone: Path):
         (Loading(reason="no compiler"), 0.1, [], ""),
         (Loading(reason="no compiler"), 3.0, [], "ten times as fast: no compiler\n"),
         (Loading(reason="no compiler"), 3.0, ["--json"], ""),
-        (Loading(library=object(), build_time=2.91), 0.1, [], "2.9 s: its sources are new\n"),
+        (Loading(library=object(), build_time=2.91), 0.1, [], "2.9s: its sources are new\n"),
         (Loading(library=object(), build_time=2.91), 0.1, ["-q"], ""),
         (Loading(library=object()), 9.0, [], ""),
     ],
@@ -154,7 +154,7 @@ def fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
 
 
 def test_a_compiler_is_fetched_where_none_is(fetched: list[list[str]], monkeypatch, capsys):
-    """By pip, or uv, after saying how much it is; without either it goes on without."""
+    """By pip, or uv, after saying how much it is; without either there is no object, and no error."""
     monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}")
 
     with pytest.raises(BuildError, match=r"/bin/uv failed: it is not here"):
