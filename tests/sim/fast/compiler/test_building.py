@@ -154,7 +154,7 @@ def fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
 
 
 def test_a_compiler_is_fetched_where_none_is(fetched: list[list[str]], monkeypatch, capsys):
-    """By pip, or uv, after saying how much it is; without either there is no object, and no error."""
+    """By pip, or uv, after saying how much it is; without either there is no object."""
     monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}")
 
     with pytest.raises(BuildError, match=r"/bin/uv failed: it is not here"):
