@@ -374,7 +374,7 @@ class FarmClient(Sender):
 
     def remembered(self) -> dict[str, bytes]:
         """Return the provisioner's saved memory, by pool."""
-        pairs = self._client.hgetall(self.keys.provisioner).items()
+        pairs = pages_of(self._client, self.keys.provisioner)
         return {name.decode(errors="replace"): value for name, value in pairs}
 
     def remember(self, pool: str, value: bytes) -> None:
