@@ -85,10 +85,10 @@ def process(command: Sequence[str], folder: Path) -> tuple[float, float]:
 
 
 def farm_spends(trace: Path, folder: Path) -> Spent:
-    """Measure ``farm simulate``; then a run in this process, with the engine that it chooses."""
+    """Measure ``farm simulate`` as it is typed; then a run in this process."""
     words = scenario(trace.absolute())
     (folder / "scenario.yaml").write_text(yaml.safe_dump(words), encoding="utf-8")
-    command = [sys.executable, "-m", "farm", "simulate", "scenario.yaml", "--no-save"]
+    command = [sys.executable, "-m", "farm", "simulate", "scenario.yaml"]
     whole = process(command, folder)
     began = time.process_time()
     simulated_run(parse_scenario(words))
