@@ -33,6 +33,7 @@ from farm.terminal.error_messages import (
 )
 from farm.terminal.option_values import prepare_parameters, take_plain_values
 from farm.terminal.options import DEFAULT_DIR, SERVER, dir_option, server_option, with_short_forms
+from farm.terminal.settings import use_one_thread_for_matrices
 
 #: the group of entry points by which a package adds commands
 GROUP = "farm.commands"
@@ -344,6 +345,7 @@ def main() -> None:
     than many commands.
     """
     gc.disable()
+    use_one_thread_for_matrices()  # before NumPy is imported
     began = time.process_time()
     try:
         with_error_messages(app)

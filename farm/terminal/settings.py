@@ -1,4 +1,4 @@
-"""What commands read in the environment: the server's password, and colours."""
+"""What commands read and set in the environment: the server's password, colours, threads."""
 
 from __future__ import annotations
 
@@ -44,3 +44,13 @@ def with_password(
 def wants_colours() -> bool:
     """Return whether colours are asked for, or spoken of, also for what is no terminal."""
     return any(os.environ.get(name) for name in COLOUR_VARIABLES)
+
+
+def use_one_thread_for_matrices() -> None:
+    """Let NumPy's linear algebra use one thread, unless the environment says how many.
+
+    It would start one for each processor when NumPy is imported, and these look for work for a
+    while. That costs a short command a fifth of its processor time, and the farm has no matrices
+    that are worth a second thread. With one thread sums are also added up in one order everywhere.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

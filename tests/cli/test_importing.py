@@ -127,3 +127,34 @@ def test_an_operators_command_imports_no_simulator():
 def test_importing_farm_imports_nothing_heavy():
     """Its names are imported when they are first used."""
     assert modules("import farm") & (HEAVY | {"typer", "rich"}) == set()
+
+
+def threads(*words: str, **environment: str) -> int:
+    """Run ``farm`` with these words in a separate process; return how many threads it has then."""
+    code = (
+        "import atexit, sys\n"
+        "import psutil\n"
+        "atexit.register(lambda: print(psutil.Process().num_threads(), file=sys.stderr))\n"
+        f"sys.argv = ['farm', *{words!r}]\n"
+        "from farm.__main__ import main\n"
+        "main()\n"
+    )
+    inherited = {name: value for name, value in os.environ.items() if "OPENBLAS" not in name}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=True,
+        env={**inherited, **environment},
+    )
+    return int(done.stderr.split()[-1])
+
+
+def test_a_command_starts_no_threads_for_matrices(tmp_path: Path) -> None:
+    """They look for work while a short command runs, which costs a fifth of its time."""
+    (tmp_path / "few.yaml").write_text(FEW)
+    command = ("simulate", str(tmp_path / "few.yaml"), "--no-save", "--json")
+    assert threads(*command) == 1
+    if sys.platform == "linux" and (os.cpu_count() or 1) > 1:
+        assert threads(*command, OPENBLAS_NUM_THREADS="2") > 1, "the environment decides"
