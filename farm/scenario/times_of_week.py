@@ -28,12 +28,13 @@ ALLOWED = (
 _MONDAY = datetime(1970, 1, 5, tzinfo=UTC)  # of the farm's own clock
 _DAY = "|".join(DAYS)
 _CLOCK = r"\d{1,2}:\d{2}"
-_DAYS_AND_TIMES = re.compile(
+# compiled where they are used: few scenarios name times, and all pay for the import
+_DAYS_AND_TIMES = (
     rf"(?P<days>(?:{_DAY})(?:[-,](?:{_DAY}))*)?\s*(?:(?P<start>{_CLOCK})\s*-\s*(?P<end>{_CLOCK}))?"
 )
-_PART_OF_WEEK = re.compile(rf"({_DAY})\s+({_CLOCK})\s*-\s*({_DAY})\s+({_CLOCK})")
-_AT = re.compile(rf"({_DAY})(?: ([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?)?")
-_OFFSET = re.compile(r"(?:utc)?([+-])(\d\d?):?(\d\d)?")
+_PART_OF_WEEK = rf"({_DAY})\s+({_CLOCK})\s*-\s*({_DAY})\s+({_CLOCK})"
+_AT = rf"({_DAY})(?: ([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?)?"
+_OFFSET = r"(?:utc)?([+-])(\d\d?):?(\d\d)?"
 
 
 class Period(msgspec.Struct, frozen=True):
@@ -96,10 +97,10 @@ def minutes_of_week(text: str, offset: int = 0) -> frozenset[int]:
 def _parsed(text: str) -> Iterable[int]:
     if len(fields := text.split(" ")) == 5 and fields[2] != "-":
         return _by_cron(*fields)
-    if match := _PART_OF_WEEK.fullmatch(text):
+    if match := re.fullmatch(_PART_OF_WEEK, text):
         first, start, last, end = match.groups()
         return _span(_minute(first, start), _minute(last, end), WEEK_MINUTES)
-    match = _DAYS_AND_TIMES.fullmatch(text)
+    match = re.fullmatch(_DAYS_AND_TIMES, text)
     if match is None or not text:
         raise ValueError
     days = _values(match["days"] or "*", 0, 6, DAYS)
@@ -170,7 +171,7 @@ def parse_time_of_week(value: object) -> float:
         since = datetime.fromisoformat(text).replace(tzinfo=UTC) - _MONDAY
         if since.total_seconds() >= WEEK:
             return since.total_seconds()
-    match = _AT.fullmatch(text)
+    match = re.fullmatch(_AT, text)
     if match is None:
         raise ValueError(
             f"found {value!r:.80}; allowed: a weekday and a time of day, such as 'wed 14:30', or "
@@ -192,7 +193,7 @@ def format_time_of_week(seconds: float) -> str:
 
 def parse_offset(text: str) -> int:
     """Return the minutes of an offset from the farm's clock, such as ``+01:00`` or ``-8``."""
-    match = _OFFSET.fullmatch(text.strip().lower())
+    match = re.fullmatch(_OFFSET, text.strip().lower())
     minutes = int(match[2]) * 60 + int(match[3] or 0) if match else DAY_MINUTES
     if match is None or minutes >= DAY_MINUTES:
         raise ValueError(

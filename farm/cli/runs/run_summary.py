@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -20,13 +20,15 @@ from farm.results.formatting import sentence
 from farm.results.log.writer import EventLogLines
 from farm.results.run_directory import EVENTS, next_directory
 from farm.results.summary import table
-from farm.results.summary.objectives import Term, check_pools, measured, parse_objective
 from farm.results.summary.summary import Summary
 from farm.results.summary.tally import Tallied
 from farm.scenario import Scenario
 from farm.sim.too_large import expected_jobs
 from farm.terminal.output import note, print_json, remark, shared_progress, warn
 from farm.terminal.tables import styled
+
+if TYPE_CHECKING:
+    from farm.results.summary.objectives import Term
 
 
 @contextmanager
@@ -97,6 +99,13 @@ class Check(msgspec.Struct, frozen=True):
 
 def parse_checks(texts: Sequence[str] | None, scenario: Scenario) -> list[Term]:
     """Return the terms of ``--check``; raises InputError that says what is allowed."""
+    if not texts:
+        return []
+    from farm.results.summary.objectives import (  # noqa: PLC0415 - few runs are checked
+        check_pools,
+        parse_objective,
+    )
+
     terms = [
         term for text in texts or () for term in parse_objective(text, "--check", with_figures=True)
     ]
@@ -140,6 +149,8 @@ def _value_of(result: Result, term: Term) -> float | None:
         return of_spread
     if records is None:
         raise InputError(f"--check {term}: found a run that was read back; allowed: a new one")
+    from farm.results.summary.objectives import measured  # noqa: PLC0415 - as above
+
     scenario = result.scenario
     return measured(records, summary.window, term, scenario.pools)
 

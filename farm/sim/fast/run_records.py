@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Any
+from functools import cached_property
+from typing import Any, overload
 
 import numpy as np
 
@@ -167,10 +168,40 @@ def _made(played: PlayedFarm) -> Array:
     return played.farm.builders[: played.farm.counts["made"][0]]
 
 
-def names_of(played: PlayedFarm) -> list[str]:
+class _BuilderNames(Sequence[str]):
+    """The name of each builder that was requested, made when the first is asked for.
+
+    A week of a planned pool has tens of thousands of builders, and its summary names none.
+    """
+
+    def __init__(self, played: PlayedFarm) -> None:
+        made = _made(played)
+        self._pool_of_each = made["pool"].copy()
+        self._number_of_each = made["number"].copy()
+        self._pools = [pool.name for pool in played.pools]
+
+    @cached_property
+    def _names(self) -> list[str]:
+        places = zip(self._pool_of_each.tolist(), self._number_of_each.tolist(), strict=True)
+        return [f"{self._pools[pool]}-{number}" for pool, number in places]
+
+    def __len__(self) -> int:
+        return len(self._pool_of_each)
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[str]: ...
+    def __getitem__(self, place: int | slice) -> str | list[str]:
+        return self._names[place]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+
+def names_of(played: PlayedFarm) -> Sequence[str]:
     """Return the name of each builder that was requested."""
-    rows = _made(played)[["pool", "number"]].tolist()
-    return [f"{played.pools[pool].name}-{number}" for pool, number in rows]
+    return _BuilderNames(played)
 
 
 def builders_of(played: PlayedFarm) -> list[Builder]:
