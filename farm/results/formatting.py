@@ -7,7 +7,7 @@ import math
 from farm.units import LARGEST_EXACT, format_roughly, format_time
 
 NOTHING = "-"
-BEGINNINGS = ("no", "nothing", "the", "fewer", "mean", "with", "this", "kept", "one")
+BEGINNINGS = ("no", "nothing", "the", "fewer", "mean", "with", "this", "kept", "one", "it")
 
 
 def readable_span(seconds: float | None) -> str:

@@ -21,6 +21,8 @@ UNKNOWN = "; with one run of each the noise is unknown"
 FEW = 10
 FEW_SEEDS = "; more seeds (--replications) may tell more settings apart"
 """Said where fewer than ``FEW`` seeds left a difference within the noise."""
+OF_JOBS = ("waiting_time", "response_time", "stretch", "matrix_response_time", "fairness_index")
+"""Metrics of what jobs get; that fewer idle builders cost less is no news."""
 MAX_WORSE_METRICS = 3
 """As many metrics are named in which a recommended setting is worse."""
 STILL = ("same", "noise", "small")
@@ -205,7 +207,7 @@ def _worse_metrics(sweep: Sweep, choice: Choice) -> str:
     for row in sweep.rows:
         if setting_name(row.settings, sweep.scenario) != choice.name or row.relative is None:
             continue
-        if row.metric in (COST, choice.of.name):
+        if row.metric == choice.of.name or not row.metric.startswith(OF_JOBS):
             continue
         [metric] = metrics_named([row.metric], "metric")
         if metric.better is not None and _worth(row.verdict or "", metric) in LONGER:
