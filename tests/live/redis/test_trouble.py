@@ -146,8 +146,14 @@ def client(farm: Up) -> Iterator[redis.Redis]:
 
 
 def _full_memory(client: redis.Redis) -> Callable[[], object]:
+    """Leave less memory than there is data; clients may use what they could before.
+
+    Their limit is a share of all memory, so that of a megabyte would close every connection.
+    """
+    before = {name: client.config_get(name)[name] for name in ("maxmemory-clients", "maxmemory")}
+    client.config_set("maxmemory-clients", "0")
     client.config_set("maxmemory", "1mb")
-    return lambda: client.config_set("maxmemory", "0")
+    return lambda: [client.config_set(name, value) for name, value in before.items()]
 
 
 def _replica(client: redis.Redis) -> Callable[[], object]:
