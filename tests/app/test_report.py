@@ -83,7 +83,7 @@ def test_a_page_begins_with_the_answer_and_says_where_it_is_from(tmp_path: Path)
     swept = farm.sweep("quickstart", {"scheduling.policy": ["fifo", "sjf"]}, replications=1)
     page = farm.report(swept, out=tmp_path / "s.html").read_text(encoding="utf-8")
     assert ", 1 seed from 1 on" in page
-    beginning = page.index("it is a trade: with sjf jobs wait less, at 6.2 % more cost than")
+    beginning = page.index("It is a trade: with sjf jobs wait less, at 6.2 % more cost than")
     assert beginning < page.index("Mean wait against cost") < page.index("<td data-name")
 
 
