@@ -16,6 +16,12 @@ from farm.records.reading import Reading
 from farm.records.writing import stamp
 
 CANCELLED, UNAVAILABLE, ABORTED = 1, 14, 10
+#: the members of a request's metadata, by the names that fair share has for them
+_MEMBERS_OF_ATTRIBUTES = {
+    "tool_invocation_id": "toolInvocationId",
+    "correlated_invocations_id": "correlatedInvocationsId",
+    "target_id": "targetId",
+}
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -87,8 +93,11 @@ def _attempt(value: dict[str, object], reading: Reading) -> Attempt:
         reading.noted["without queuedTimestamp, their waits not known"] += 1
     request = _request(metadata.auxiliary_metadata)
     digest = completed.historical_execute_response.action_digest.hash
-    keys = {"correlated_invocations_id": "correlatedInvocationsId", "target_id": "targetId"}
-    attributes = {ours: str(request[theirs]) for ours, theirs in keys.items() if theirs in request}
+    attributes = {
+        attribute: str(request[member])
+        for attribute, member in _MEMBERS_OF_ATTRIBUTES.items()
+        if request.get(member)
+    }
     return Attempt(
         id=completed.uuid or f"{digest}@{started_at}/{metadata.worker}",
         submitted_at=started_at if queued_at is None else queued_at,
@@ -128,6 +137,9 @@ def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, object]]:
         if one.started_at is None or one.finished_at is None:
             continue
         request = {"actionMnemonic": one.kind, "toolInvocationId": one.matrix}
+        for attribute, member in _MEMBERS_OF_ATTRIBUTES.items():
+            if attribute in one.attributes:
+                request[member] = one.attributes[attribute]
         metadata = {
             "worker": one.runner or "worker",
             "queuedTimestamp": stamp(one.eligible_at),

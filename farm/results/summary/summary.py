@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 import msgspec
 import numpy as np
 
 from farm.core.fields import json_name
+from farm.core.queues.fair_share.keys import attributes_of_key
 from farm.results.descriptive_statistics import Spread, spread_of
 from farm.results.formatting import readable_percent
 from farm.results.summary.builder_time import BuilderCounts, Window
@@ -27,6 +28,8 @@ from farm.results.table.job_columns import Jobs
 from farm.results.table.records import RunRecords
 from farm.results.table.runs import Runs
 
+#: how a warning on a key of fair share begins
+FAIR_SHARE = "scheduling.fair_share: "
 #: real seconds below which a live farm's overhead per job is noticeable
 SHORT = 0.05
 
@@ -110,7 +113,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     quiescence: Quiescence | None = None
     #: of a live run: how late its machine was; left out where it cannot be known
     lateness: Lateness | msgspec.UnsetType = msgspec.UNSET
-    #: errors in the user's own functions, and builders that a ramp-down left over
+    #: errors in the user's own functions, builders that a ramp-down left over, and keys of fair
+    #: share that no job has
     warnings: tuple[str, ...] = ()
     #: remarks on the run, such as a speed at which the live farm's overhead is noticeable
     remarks: tuple[str, ...] = ()
@@ -124,7 +128,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     def ended_well(self) -> bool:
         """Whether no job was lost and none of the user's functions failed."""
         of_rest = () if self.quiescence is None else self.quiescence.warnings
-        return not self.jobs.lost and len(self.warnings) == len(of_rest)
+        of_functions = [warning for warning in self.warnings if not warning.startswith(FAIR_SHARE)]
+        return not self.jobs.lost and len(of_functions) == len(of_rest)
 
 
 def too_fast(records: RunRecords, speed: float) -> list[str]:
@@ -217,9 +222,45 @@ class Measured:
             quiescence=at_the_end,
             run_phase=run_phase,
             lateness=msgspec.UNSET if self._lateness is None else self._lateness,
-            warnings=(*self._warnings, *left_over_builders),
+            warnings=(
+                *self._warnings,
+                *left_over_builders,
+                *unused_fair_share_keys(info.fair_share, self._records),
+            ),
             remarks=tuple(remarks),
         )
+
+
+def unused_fair_share_keys(names: Sequence[str], records: RunRecords) -> list[str]:
+    """Return a warning for each key of fair share that no job of a run has.
+
+    All jobs then share one invocation at that level: the farm runs as if it had no such key, and no
+    figure shows it.
+    """
+    tables = [jobs for jobs in (records.jobs, records.lost) if len(jobs)]
+    if not names or not tables:
+        return []
+    attributes = {
+        attribute
+        for jobs in tables
+        for values in jobs.attributes.values
+        for attribute, value in values.items()
+        if value
+    }
+    is_known = {
+        "kind": any(any(jobs.kind) for jobs in tables),
+        "matrix": any(any(jobs.matrix.values) for jobs in tables),
+    }
+    has = f"jobs have {', '.join(sorted(attributes))}" if attributes else "jobs have no attribute"
+    warnings = []
+    for name in names:
+        wanted = attributes_of_key(name)
+        is_used = is_known.get(name, True) if not wanted else not attributes.isdisjoint(wanted)
+        if not is_used:
+            warnings.append(
+                f"{FAIR_SHARE}no job has {name}, so all share one invocation there; {has}"
+            )
+    return warnings
 
 
 def summarise(records: RunRecords, info: RunInfo, wall_time: float) -> Summary:

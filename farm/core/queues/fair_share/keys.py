@@ -19,17 +19,36 @@ NO_KEY = "-"
 ATTRIBUTE_PREFIX = "attribute:"
 
 
+#: the attributes in which each of these keys is looked for, the first that a job has
+_ATTRIBUTES_OF_KEY: Mapping[str, tuple[str, ...]] = {
+    "user": ("user",),
+    "team": ("team",),
+    "project": ("project",),
+    "build": ("build",),
+    "correlated-build": ("correlated-build",),
+    "invocation": ("invocation",),
+    "image": ("image",),
+    # upstream's names
+    "tool_invocation_id": ("tool_invocation_id",),
+    "correlated_invocations_id": ("correlated_invocations_id",),
+    "authentication_metadata": ("authentication_metadata", "user"),
+}
+
+
+def attributes_of_key(name: str) -> tuple[str, ...]:
+    """Return the attributes in which a key is looked for; empty: it is no attribute of a job."""
+    if name.startswith(ATTRIBUTE_PREFIX):
+        return (name.removeprefix(ATTRIBUTE_PREFIX),)
+    return _ATTRIBUTES_OF_KEY.get(name, ())
+
+
 def attribute(name: str, instead: str = "") -> KeyExtractor:
     """Return the extractor of one entry of ``job.attributes``, or else of the next name."""
     return lambda job: job.attributes.get(name) or job.attributes.get(instead) or NO_KEY
 
 
-_ATTRIBUTES = ("user", "team", "project", "build", "correlated-build", "invocation", "image")
-_OF_UPSTREAM = ("tool_invocation_id", "correlated_invocations_id")
-
 KEYS: Mapping[str, KeyExtractor] = {
-    **{name: attribute(name) for name in (*_ATTRIBUTES, *_OF_UPSTREAM)},
-    "authentication_metadata": attribute("authentication_metadata", "user"),
+    **{name: attribute(*attributes) for name, attributes in _ATTRIBUTES_OF_KEY.items()},
     "kind": lambda job: job.kind or NO_KEY,
     "matrix": lambda job: job.matrix or NO_KEY,
     "platform": lambda job: str(job.platform),
