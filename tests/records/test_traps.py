@@ -104,6 +104,18 @@ def jenkins(*actions: dict[str, Any], **changed: Any) -> dict[str, Any]:
     return {"fullName": "app", "allBuilds": [build]}
 
 
+def matrix_run(**changed: Any) -> dict[str, Any]:
+    """Return the seventh build of a configuration of a project."""
+    run = {"_class": "hudson.matrix.MatrixRun", "number": 7, **changed}
+    [build] = jenkins(**run)["allBuilds"]
+    return build
+
+
+def matrix_project(**configuration: Any) -> dict[str, Any]:
+    """Return a multi-configuration project of one configuration, without builds of its own."""
+    return {"fullName": "app", "allBuilds": [], "activeConfigurations": [configuration]}
+
+
 def spawn(**metrics: Any) -> dict[str, Any]:
     """Return a remote spawn that waited 10 s and ran 50 s."""
     times = {"startTime": at("09:00:12"), "setupTime": "2s", "queueTime": "10s",
@@ -312,6 +324,11 @@ TRAPS = {
     "a message that came twice": Trap("reapi", [action(), action()], told="that came twice"),
     "an action's result, as a client has it": Trap(
         "reapi", [action()["historicalExecuteResponse"]["executeResponse"]["result"]]),
+    "an action has the invocations that fair share goes by": Trap("reapi", [action(
+        auxiliaryMetadata=[{"toolInvocationId": "b1", "correlatedInvocationsId": "c1",
+                            "actionMnemonic": "CppCompile", "targetId": ""}])],
+        check=lambda one: (one.matrix, one.kind, one.attributes) == ("b1", "CppCompile", {
+            "tool_invocation_id": "b1", "correlated_invocations_id": "c1"})),
     "an action without a worker": Trap(
         "reapi", [action(), action("v", worker="")], told="without the times of a worker"),
     "an action whose worker did not complete it": Trap(
@@ -330,6 +347,23 @@ TRAPS = {
         "jenkins", [jenkins(builtOn="")], check=lambda one: one.runner == "built-in"),
     "a matrix's parent takes no executor": Trap("jenkins", [
         jenkins(), jenkins(_class="hudson.matrix.MatrixBuild", number=2)], told="no work"),
+    "a configuration's build names the one that started it": Trap("jenkins", [matrix_project(
+        name="os=linux", allBuilds=[matrix_run(actions=[
+            {"queuingDurationMillis": 60_000, "buildableDurationMillis": 10_000},
+            {"causes": [{"upstreamProject": "app", "upstreamBuild": 9}]}])])],
+        check=lambda one: (one.matrix, one.kind) == ("app#9", "app/os=linux")),
+    "or else has its number": Trap("jenkins", [matrix_project(
+        fullName="app/os=linux", allBuilds=[matrix_run()])],
+        check=lambda one: (one.matrix, one.id) == ("app#7", "app/os=linux#7")),
+    "below its own build, and not those of an earlier one": Trap("jenkins", [
+        {"fullName": "app", "allBuilds": [jenkins(
+            _class="hudson.matrix.MatrixBuild", number=7, runs=[
+                matrix_run(url="http://ci/job/app/os%3Dlinux/7/"),
+                matrix_run(url="http://ci/job/app/os%3Dmac/6/", number=6),
+                {"number": 7, "url": "http://ci/job/app/os%3Dbsd/7/"},
+            ])["allBuilds"][0]]}],
+        told="no work",
+        check=lambda one: (one.matrix, one.kind) == ("app#7", "app/os=linux")),
     "nor does a pipeline without parts": Trap("jenkins", [
         jenkins(), jenkins(_class="org.jenkinsci.plugins.workflow.job.WorkflowRun", number=2)],
         told="no work"),
