@@ -11,6 +11,7 @@ from farm.core.dispatching.balancers import RANKINGS
 from farm.core.errors import file_access
 from farm.core.policies import POLICIES
 from farm.plugins.lookup import source_of
+from farm.records.bundle import is_bundle
 from farm.results.run_directory import EVENTS, SCENARIO, SUMMARY, digest_of
 from farm.scenario import Scenario
 from farm.whole_files import ending
@@ -31,6 +32,8 @@ def files_of(scenario: Scenario) -> Iterator[Path]:
     learned = Path(scenario.estimates.learn_from)
     if not learned.is_dir():
         yield learned
+    elif is_bundle(learned):
+        yield from sorted(learned.iterdir())
     elif (learned / EVENTS).exists():
         yield learned / EVENTS
     else:  # a run that is kept as its inputs

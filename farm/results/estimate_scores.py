@@ -235,6 +235,10 @@ def _bins(guesses: _Guesses, values: Numbers, lows: Sequence[float]) -> tuple[Bi
     )
 
 
+ALL_RUNGS = "all"
+"""In the place of a rung's name: the score of an estimator over all jobs."""
+
+
 class RungScore(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     """The accuracy of one rung of an estimator, over the jobs for which it gave the estimate."""
 
@@ -257,7 +261,10 @@ class _Attempt(msgspec.Struct):
 
 
 def score_rungs(entries: Iterable[Entry], estimator: RuntimeEstimator) -> list[RungScore]:
-    """Return a score for each rung, most jobs first; only successful jobs count."""
+    """Return the score over all jobs, then one for each rung, most jobs first.
+
+    Only successful jobs count.
+    """
     builders: dict[str, Builder] = {}
     attempts: dict[tuple[str, int], _Attempt] = {}
     pairs: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
@@ -278,13 +285,18 @@ def score_rungs(entries: Iterable[Entry], estimator: RuntimeEstimator) -> list[R
                 job, builder = command.job, builders[command.builder]
                 rung, time = estimator.basis(job, builder).rung, estimator.estimate(job, builder)
                 attempts[job.id, command.attempt] = _Attempt(job, builder, rung, time)
-    scores = [
-        RungScore(
-            estimator=estimator.name, rung=rung, jobs=len(found), **_errors(*np.array(found).T)
-        )
-        for rung, found in pairs.items()
-    ]
-    return sorted(scores, key=lambda one: -one.jobs)
+    scores = [_rung_score(estimator.name, rung, found) for rung, found in pairs.items()]
+    scores.sort(key=lambda one: -one.jobs)
+    if not scores:
+        return []
+    all_pairs = [pair for found in pairs.values() for pair in found]
+    return [_rung_score(estimator.name, ALL_RUNGS, all_pairs), *scores]
+
+
+def _rung_score(estimator: str, rung: str, pairs: list[tuple[float, float]]) -> RungScore:
+    """Return the score of estimates, each with the run time that it was of."""
+    errors = _errors(*np.array(pairs).T)
+    return RungScore(estimator=estimator, rung=rung, jobs=len(pairs), **errors)
 
 
 def _of(event: JobStarted | JobFinished) -> tuple[str, int]:

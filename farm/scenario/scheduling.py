@@ -176,5 +176,5 @@ class Estimates(Section):
     """Time between sweeps of a queue of more than a thousand jobs; in between a job is
     estimated by its place in the last sweep."""
     learn_from: FileName | None = None
-    """A finished run (a directory) or exported statistics (a file) from which the runtime
-    estimators learn before the run begins."""
+    """A finished run or a bundle of records (directories), or exported statistics (a file), from
+    which the runtime estimators learn before the run begins."""

@@ -62,7 +62,8 @@ LearnFrom = Annotated[
     typer.Option(
         "--learn-from",
         metavar="RUN",
-        help="A finished run, or exported statistics, from which run times are learned first.",
+        help="A finished run, a bundle of records, or exported statistics: run times are learned "
+        "from it first.",
     ),
 ]
 

@@ -1,4 +1,4 @@
-"""Estimated run times of a job, for a live farm, a snapshot or a finished run.
+"""Estimated run times of a job, for a live farm, a snapshot, a finished run or a bundle of records.
 
 A run's log has no progress: it changes no decision, and would be most of the log. Whatever the
 log says of starts and ends is played on emulated builders, of which progress can be asked.
@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from farm.app.long_running.snapshots import farm_of, image_from
+from farm.app.recorded.bundle_history import history_of
 from farm.app.recorded.played_again import load_run
 from farm.app.runs.learning import seeded_estimator
 from farm.assembly import estimator_named, pool_specs
@@ -41,6 +42,7 @@ from farm.forecasts.runtime.launchpad import Launchpad
 from farm.forecasts.runtime.oracle import Oracle
 from farm.forecasts.runtime.training import Learner
 from farm.live.operating.answers import FarmImage
+from farm.records.bundle import is_bundle
 from farm.results.estimate_scores import RungScore, score_rungs
 from farm.results.log.reader import Entry
 from farm.scenario import Scenario
@@ -357,15 +359,19 @@ def learned_from(
     name: str | None = None,
     at: float | None = None,
 ) -> LearnedFarm:
-    """Return the estimator of a run directory, a snapshot or state file, or a live farm (None).
+    """Return the estimator of a run, a bundle, a snapshot or state file, or a live farm (None).
 
-    ``name``: another estimator than the farm's own, which learns from a run directory. ``at``: the
-    instant of such a run at which is asked; None: its end.
+    ``name``: another estimator than the farm's own, which learns from a run directory or a bundle.
+    ``at``: the instant of such a run at which is asked; None: its end.
     """
+    if source is not None and is_bundle(source):
+        return _of_bundle(source, name, at)
     if source is not None and source.is_dir():
         return _of_run(source, name, at)
     if at is not None:
-        raise InputError(f"--at: found {format_roughly(at)}; allowed: with a run directory")
+        raise InputError(
+            f"--at: found {format_roughly(at)}; allowed: with a run, or a bundle of records"
+        )
     return _of_image(image_from(source, redis, folder), name)
 
 
@@ -396,6 +402,44 @@ def _of_run(path: Path, name: str | None, at: float | None) -> LearnedFarm:
                 sent_size=start.size,
             )
             for job, (start, since) in farm.running.items()
+        },
+    )
+
+
+def _of_bundle(path: Path, name: str | None, at: float | None) -> LearnedFarm:
+    """Return what an estimator learns from the records of another farm, and that farm."""
+    history = history_of(path)
+    own = history.scenario.scheduling.runtime_estimates
+    learner = Learner(estimator_named(own if name is None else name, history.scenario))
+    builders: dict[str, Builder] = {}
+    jobs: dict[str, Job] = {}
+    running: dict[str, tuple[str, float]] = {}
+    last = 0.0
+    for entry in history.entries:
+        event = entry.event
+        if at is not None and event.at > at:
+            break
+        last = event.at
+        learner.take(event)
+        match event:
+            case BuilderJoined():
+                builders[event.builder.id] = event.builder
+            case BuilderRetired():
+                builders.pop(event.builder, None)
+            case JobsSubmitted():
+                jobs.update((job.id, job) for job in event.jobs)
+            case JobStarted():
+                running[event.job] = event.builder, event.at
+            case JobFinished() | AttemptLost():
+                running.pop(event.job, None)
+    asked_at = last if at is None else at
+    return LearnedFarm(
+        estimator=learner.estimator,
+        builders=builders,
+        jobs=jobs,
+        running={
+            job: RunningAttempt(builder=builder, elapsed=asked_at - started_at)
+            for job, (builder, started_at) in running.items()
         },
     )
 
@@ -434,10 +478,20 @@ def _of_image(image: FarmImage, name: str | None) -> LearnedFarm:
 
 
 def rungs_of(path: Path, names: Iterable[str]) -> list[RungScore]:
-    """Return how right these estimators would have been on a finished run, rung by rung."""
+    """Return how right these estimators would have been on a finished run, or on a bundle.
+
+    An estimator's score over all jobs comes first, then that of each rung.
+    """
+    scores: list[RungScore] = []
+    if is_bundle(path):
+        history = history_of(path)
+        for name in names:
+            scores += score_rungs(history.entries, estimator_named(name, history.scenario))
+        return scores
     run = load_run(path, unfinished=True)
-    found = [score_rungs(run.entries(), estimator_named(name, run.scenario)) for name in names]
-    return [score for scores in found for score in scores]
+    for name in names:
+        scores += score_rungs(run.entries(), estimator_named(name, run.scenario))
+    return scores
 
 
 LIKENESS = attrgetter("pool", "estimate_s", "rung", "samples", "speed", "size_scale", "late_s")

@@ -29,6 +29,7 @@ from farm.forecasts.dispatch.launchpad_formula import RULES
 from farm.forecasts.runtime.interface import RuntimeEstimator
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.forecasts.runtime.training import Learner
+from farm.records.bundle import is_bundle
 from farm.results.estimate_scores import Score, score
 from farm.scenario import Scenario
 from farm.scenario.scheduling import RuleSet
@@ -202,6 +203,11 @@ def _distribution(estimator: RuntimeEstimator) -> RuntimeDistribution:
 
 def scores_of(run: Path) -> list[Score]:
     """Return how right the dispatch estimates of a run were; raises InputError if it has none."""
+    if is_bundle(run):
+        raise InputError(
+            f"{run}: found a bundle of records, which has no dispatch estimates; allowed: a run, "
+            "or a bundle with --run-times ESTIMATOR"
+        )
     found = score(load_run(run, unfinished=True).entries())
     if not found:
         raise InputError(

@@ -1,4 +1,4 @@
-"""What runtime estimators learn before a run: from a finished run, or from dumped statistics."""
+"""What runtime estimators learn before a run: from a finished run, a bundle, or statistics."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from farm.core.errors import InputError, file_access
 from farm.forecasts.runtime.interface import RuntimeEstimator
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.forecasts.runtime.training import learn_from
+from farm.records.bundle import is_bundle
 from farm.scenario import Scenario
 from farm.whole_files import read_whole
 
@@ -27,7 +28,7 @@ def seeded_estimator(scenario: Scenario) -> RuntimeEstimator:
 
 
 def seed_estimator(estimator: RuntimeEstimator, path: str | None) -> None:
-    """Let an estimator learn from a finished run (a directory) or from dumped statistics (a file).
+    """Let an estimator learn from a finished run, a bundle of records, or dumped statistics.
 
     ``path`` None: from nothing. Raises InputError for what is neither, and for statistics of
     another estimator.
@@ -35,6 +36,15 @@ def seed_estimator(estimator: RuntimeEstimator, path: str | None) -> None:
     if path is None:
         return
     source = Path(path)
+    if is_bundle(source):
+        from farm.app.recorded.bundle_history import (  # noqa: PLC0415 - few runs learn from one
+            history_of,
+        )
+
+        learn_from(estimator, (entry.event for entry in history_of(source).entries))
+        if isinstance(estimator, RuntimeDistribution):
+            estimator.forget_times()
+        return
     if source.is_dir():
         run = load_run(source, unfinished=True)
         events = (entry.event for entry in run.entries() if not entry.ignored)

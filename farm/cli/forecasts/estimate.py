@@ -173,8 +173,8 @@ def estimate(
     has its own, and --replicas a last one.
 
     Args:
-        state: A state file or snapshot; - reads stdin; with --run-time also a run. Default: the
-            live farm.
+        state: A state file or snapshot; - reads stdin; with --run-time also a run, or a bundle of
+            records. Default: the live farm.
         job: Only this job, by name; repeatable. Default: all jobs; with --run-time a hypothetical
             one.
         rules: The rule set (see docs/explanation/dispatch-estimates.md).

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +19,10 @@ from farm.results.formatting import readable_span
 from farm.terminal.options import AsJson, Plot, RunPath
 from farm.terminal.output import note, print_json, progress
 from farm.terminal.tables import Listing, numbers, texts
-from farm.units import format_roughly
+from farm.units import format_roughly, many
+
+MAX_RUNGS = 20
+"""Rungs of an estimator that are shown, those of most jobs."""
 
 
 def score(
@@ -29,11 +34,11 @@ def score(
     """Compare a run's dispatch estimates with the actual dispatches.
 
     Errors are estimate - truth: a positive bias means that jobs were dispatched earlier than
-    estimated.
+    estimated. With --run-times, RUN is also a bundle of records.
 
     Args:
-        run_times: Show the accuracy of this estimator's run times instead, rung by rung;
-            repeatable.
+        run_times: Show the accuracy of this estimator's run times instead, over all jobs and rung
+            by rung; repeatable.
 
     Examples:
         farm admin score run                     how true were the estimates?
@@ -48,7 +53,7 @@ def score(
         if as_json:
             print_json(found, pretty=True)
         else:
-            note(_rungs(found))
+            note(*_rungs(found))
         return
     with progress("reading", silent=as_json):
         scores = scores_of(run)
@@ -130,14 +135,41 @@ def _by_platform(scores: Sequence[Score]) -> Listing:
     )
 
 
-def _rungs(scores: Sequence[RungScore]) -> Listing:
-    rows = ((f"{each.estimator}: {each.rung}", f"{each.jobs:,}", *_errors(each)) for each in scores)
+def _rungs(scores: Sequence[RungScore]) -> Iterator[Listing | str]:
+    """Yield a sentence for each estimator, and the table of its rungs.
+
+    An estimator with a rung for each builder may have thousands: the most used ones are shown.
+    """
+    shown: list[RungScore] = []
+    for _, group in groupby(scores, key=attrgetter("estimator")):
+        total, *rungs = group
+        yield _verdict(total)
+        shown += [total, *rungs[:MAX_RUNGS]]
+        if len(rungs) > MAX_RUNGS:
+            hidden = rungs[MAX_RUNGS:]
+            jobs = sum(score.jobs for score in hidden)
+            yield (
+                f"{total.estimator}: {len(hidden):,} more rungs, of {many(jobs, 'job')}, are not "
+                "shown (--json has all)"
+            )
+    rows = (
+        (f"{score.estimator}: {score.rung}", f"{score.jobs:,}", *_errors(score)) for score in shown
+    )
     heads = ("jobs", "bias", "mean ±", "median ±", "relative")
-    return Listing(
+    yield Listing(
         (*texts("estimator and rung"), *numbers(*heads)),
         rows,
         title="Run-time estimates at dispatch, of jobs that succeeded",
         caption="each estimator started without history; ± absolute error",
+    )
+
+
+def _verdict(total: RungScore) -> str:
+    """Return in a sentence how far an estimator was off."""
+    error = readable_span(total.mean_absolute_error_time)
+    return (
+        f"{total.estimator}: off by {error} on average over {many(total.jobs, 'job')}, "
+        f"{_percent(total.relative_error)} of their run time"
     )
 
 
