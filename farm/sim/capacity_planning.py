@@ -1,8 +1,10 @@
 """Capacity planning: the smallest pools that meet an objective, by simulation.
 
-A size meets the objective when, for each of its terms, the upper confidence bound (one-sided,
-Student) of the statistic's mean over replications keeps the limit. All sizes are tried on the same
-replications: the same seeds, so the same jobs at the same instants.
+A size meets the objective when, for each of its terms, the confidence bound (one-sided, Student;
+upper where the limit is one from above) of the value's mean over replications keeps the limit. The
+smallest size is searched by the terms that more builders help, such as waits; those that they do
+not, such as cost and utilization, it must meet as well, or no size does. All sizes are tried on the
+same replications: the same seeds, so the same jobs at the same instants.
 
 One pool: its size is doubled until it meets the objective, then bisected; since waits need not
 fall with every builder, sizes below the found one are tried on until several in a row fail, and
@@ -30,7 +32,7 @@ from farm.core.pools.algorithm import AnyAlgorithm
 from farm.forecasts.runtime.interface import RuntimeEstimator
 from farm.processes.shared_work import SharedWork
 from farm.results.comparison.significance import student_quantile
-from farm.results.summary.objectives import Term, measure
+from farm.results.summary.objectives import Term, value_of
 from farm.results.summary.summary import summarise
 from farm.scenario import Pool, Scenario, TwinErrors
 from farm.sim.engines import play as simulated
@@ -74,6 +76,8 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     builder_hours: float
     cost: float
     met: bool
+    #: the terms are met that more builders help (``Term.helped_by_builders``)
+    has_enough: bool
 
 
 class SizePlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,8 +154,10 @@ def play(
     records = simulated(setting, estimator(own), build_jobs(own))
     info = run_info(own, "simulated", "reference")
     summary = summarise(records, info, 0.0)
+    values = [value_of(records, summary, term, own.pools) for term in terms]
     return Replication(
-        tuple(measure(records, info.window, term, own.pools) for term in terms),
+        # where no job has such a value, nothing is missed
+        tuple(0.0 if value is None else value for value in values),
         summary.builder_time / 3600,
         summary.cost,
         summary.waiting_time.mean or 0.0,
@@ -208,7 +214,9 @@ class Evaluator:
         means = values.mean(axis=0)
         finite = bool(np.isfinite(values).all())
         spread = values.std(axis=0, ddof=1) if finite and len(values) > 1 else np.zeros(len(means))
-        bounds = means + self._factor * spread
+        sides = np.array([-1.0 if term.above else 1.0 for term in self._terms])
+        bounds = means + sides * self._factor * spread
+        judged = list(zip(self._terms, bounds.tolist(), strict=True))
         return Point(
             sizes=sizes,
             means=tuple(means.tolist()),
@@ -216,7 +224,10 @@ class Evaluator:
             mean_wait=float(np.mean([outcome.mean_wait for outcome in outcomes])),
             builder_hours=float(np.mean([outcome.builder_hours for outcome in outcomes])),
             cost=float(np.mean([outcome.cost for outcome in outcomes])),
-            met=all(t.is_met_by(b) for t, b in zip(self._terms, bounds.tolist(), strict=True)),
+            met=all(term.is_met_by(bound) for term, bound in judged),
+            has_enough=all(
+                term.is_met_by(bound) for term, bound in judged if term.helped_by_builders
+            ),
         )
 
     def result(
@@ -238,7 +249,7 @@ class Evaluator:
             msgspec.structs.replace(term, pool=pool.name)
             for pool in pools
             for term in self._terms
-            if term.pool in ("", pool.name)
+            if term.statistic and term.pool in ("", pool.name)
         ]
         own = Evaluator(self._scenario_of, self._seeds.start, apart, self._options, self._work)
         judged = zip(apart, own.at(nearest.sizes).bounds, strict=True)
@@ -262,7 +273,23 @@ def plan(
         evaluator = Evaluator(scenario_of, scenario.seed, terms, options, work, on_point)
         best, why = _Search(scenario, evaluator, min(options.most, jobs)).run()
         pools = [pool.name for pool in pools_to_size(scenario)]
+        if best is not None and not best.met:
+            why = _missed_by_the_smallest(best, pools, terms)
+            return msgspec.structs.replace(
+                evaluator.result(pools, best, "", scenario.pools), best=None, why=why
+            )
         return evaluator.result(pools, best, why, scenario.pools)
+
+
+def _missed_by_the_smallest(point: Point, pools: Sequence[str], terms: Sequence[Term]) -> str:
+    """Return which terms the smallest size misses that meets the others."""
+    sizes = ", ".join(f"{pool} {size}" for pool, size in zip(pools, point.sizes, strict=True))
+    missed = [
+        f"{term.name} is {term.show(bound)}"
+        for term, bound in zip(terms, point.bounds, strict=True)
+        if not term.is_met_by(bound)
+    ]
+    return f"no size does: with {sizes}, the smallest that meets the rest, {' and '.join(missed)}"
 
 
 def _fewest_replications(options: PlanOptions, scenarios: Iterable[Scenario]) -> PlanOptions:
@@ -337,7 +364,7 @@ class _Search:
         fails, meets = bracket
         while meets - fails > 1:
             middle = (fails + meets) // 2
-            if self._at(at(middle)).met:
+            if self._at(at(middle)).has_enough:
                 meets = middle
             else:
                 fails = middle
@@ -347,7 +374,7 @@ class _Search:
         """Return a number that fails (or 0) and a larger one that meets it."""
         fails, tried = 0, 1
         last: Point | None = None
-        while not (point := self._at(at(tried))).met:
+        while not (point := self._at(at(tried))).has_enough:
             more = last is not None and builders(point) > builders(last)
             if last is not None and more and _same_waits(point, last):
                 self._why = (
@@ -365,14 +392,14 @@ class _Search:
         """Try the neighbours: waits need not fall with every builder."""
         failing, smaller = 0, found - 1
         while smaller >= 1 and failing < FAILING_IN_A_ROW:
-            if self._at(at(smaller)).met:
+            if self._at(at(smaller)).has_enough:
                 found, failing = smaller, 0
             else:
                 failing += 1
             smaller -= 1
         while found <= most:
             above = range(found, min(most, found + FAILING_IN_A_ROW) + 1)
-            bad = [number for number in above if not self._at(at(number)).met]
+            bad = [number for number in above if not self._at(at(number)).has_enough]
             if not bad:
                 return found
             found = bad[-1] + 1

@@ -8,8 +8,7 @@ from typing import Any
 from farm.app.api import Source, load_scenario
 from farm.app.recorded.result import Result
 from farm.app.runs.simulated_run import simulated_run
-from farm.assembly import run_info
-from farm.results.summary.objectives import Term, check_pools, measure, parse_objective
+from farm.results.summary.objectives import Term, check_pools, parse_objective, value_of
 from farm.results.table.records import Recorder, RunRecords
 from farm.scenario import Scenario
 
@@ -30,7 +29,6 @@ class Simulated:
     def __init__(self, scenario: Scenario, result: Result, records: RunRecords) -> None:
         self.result = result
         self._records = records
-        self._window = run_info(scenario, "simulated", "reference").window
         self._pools = scenario.pools
 
     @property
@@ -58,7 +56,8 @@ class Simulated:
 
     def _value(self, term: Term, asked: str) -> float:
         check_pools([term], self._pools, asked)
-        return measure(self._records, self._window, term, self._pools)
+        value = value_of(self._records, self.result.kept.summary, term, self._pools)
+        return 0.0 if value is None else value
 
 
 def simulated(scenario: Source, **overrides: object) -> Simulated:

@@ -54,7 +54,8 @@ def test_terms_are_read() -> None:
     [
         ("", "allowed: STATISTIC"),
         ("p95 waiting_time < 5m", "allowed: STATISTIC"),
-        ("p95(waiting_time) > 5m", "allowed: STATISTIC"),
+        ("p95(waiting_time) = 5m", "allowed: STATISTIC"),
+        ("latency < 5m", "figure found 'latency'; allowed: makespan"),
         ("p101(waiting_time) < 5m", "found statistic 'p101'"),
         ("p95(latency) < 5m", "found metric 'latency'"),
         ("p95(waiting_time) < 5 parsecs", "limit of waiting_time"),

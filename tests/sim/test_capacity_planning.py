@@ -86,6 +86,26 @@ def test_no_size_can_make_a_job_shorter() -> None:
     assert len(found.points) < 12
 
 
+def test_what_more_builders_do_not_help_is_met_by_the_smallest_size_or_by_none() -> None:
+    """Waits find the size; a cost that it misses is the reason, and its value is told."""
+    wanted = scenario("0.2/s")
+    waits = parse_objective("p95(waiting_time) < 30s")
+    alone = plan(wanted, waits, OPTIONS).best
+    assert alone is not None
+    cost = alone.cost
+    both = parse_objective(f"p95(waiting_time) < 30s and cost < {2 * cost} and utilization > 0.1")
+    found = plan(wanted, both, OPTIONS).best
+    assert found is not None
+    assert (found.sizes, found.met) == (alone.sizes, True)
+    used = found.means[2]
+    assert found.bounds[2] < used < 1.0, "a lower bound"
+
+    cheap = plan(wanted, parse_objective(f"p95(waiting_time) < 30s and cost < {cost / 2}"), OPTIONS)
+    assert cheap.best is None
+    smallest = f"with a {alone.sizes[0]}, the smallest that meets the rest, cost is "
+    assert smallest in cheap.why
+
+
 def test_the_limit_of_the_search_is_reported() -> None:
     """If too few builders are allowed, that is the reason."""
     options = PlanOptions(replications=2, most=2)

@@ -56,8 +56,9 @@ def plan(
     Args:
         slo: For example 'p95(waiting_time) < 5m', several joined by and: mean p50 p90 p95 p99 max
             of waiting_time response_time stretch matrix_response_time; p95(linux.waiting_time): of
-            the jobs that the pool linux can run; waiting_time.p95 is p95(waiting_time). Of a
-            farm's records: farm doctor --objective.
+            the jobs that the pool linux can run; waiting_time.p95 is p95(waiting_time). Or of a
+            figure of the farm: cost < 100, utilization > 0.6 …, as for --check. Of a farm's
+            records: farm doctor --objective.
         vary: Try these settings instead of sizes: pools.*.provisioner.max=10,20
             pools.linux.idle_timeout=5m,15m …; repeatable.
         replications: Simulations per size, with common seeds; one where nothing is drawn.
@@ -183,8 +184,14 @@ def _table(found: SizePlan, terms: Sequence[Term], options: PlanOptions, *, ever
     """Lay out what was tried, the cheapest first; pools and keys share one column."""
     shown = _shown(found, every=every)
     rest = len(found.points) - len(shown)
-    bound = f"{options.confidence:.0%} below"
-    judged = [name for t in terms for name in (f"{t.pool} {t.statistic} {t.metric}".strip(), bound)]
+    judged = [
+        name
+        for term in terms
+        for name in (
+            " ".join(filter(None, (term.pool, term.statistic, term.metric))),
+            f"{options.confidence:.0%} {'above' if term.above else 'below'}",
+        )
+    ]
     first = "settings" if _settings(found) else "builders"
     return Listing(
         (*folding(first), *numbers(*judged, "mean wait", "hours", "cost", "meets it")),
@@ -238,7 +245,12 @@ def _point_json(found: SizePlan, point: Point, terms: Sequence[Term]) -> dict[st
             zip(found.pools, point.sizes, strict=True)
         ),
         "statistics": [
-            {"name": term.name, "mean": mean, "upper_bound": bound, "limit": term.limit}
+            {
+                "name": term.name,
+                "mean": mean,
+                "lower_bound" if term.above else "upper_bound": bound,
+                "limit": term.limit,
+            }
             for term, mean, bound in zip(terms, point.means, point.bounds, strict=True)
         ],
         "mean_waiting_time_s": point.mean_wait,
@@ -254,18 +266,25 @@ def _plot(
 ) -> None:
     """Draw for each term its value over the cost, for the Pareto-optimal points."""
     # values far beyond the limit would squeeze the rest of the curve
-    near = [p for p in found.points if all(b <= 20 * t.limit for b, t in _pairs(p, terms))]
+    near = [
+        point
+        for point in found.points
+        if all(term.above or bound <= 20 * term.limit for bound, term in _pairs(point, terms))
+    ]
     shown = sorted(near or found.points, key=lambda one: (one.cost, one.bounds))
     figures = []
     for place, term in enumerate(terms):
         frontier: list[Point] = []
         for point in shown:
-            if not frontier or point.bounds[place] < frontier[-1].bounds[place]:
+            gain = point.bounds[place] - frontier[-1].bounds[place] if frontier else 0.0
+            if not frontier or (gain > 0.0 if term.above else gain < 0.0):
                 frontier.append(point)
         most = max(term.limit, *(p.bounds[place] for p in frontier if p.bounds[place] < math.inf))
-        unit, size = ("", 1.0) if term.metric == "stretch" else time_unit(most)
+        unit, size = time_unit(most) if term.is_time else ("", 1.0)
         lines = {
-            f"{options.confidence:.0%} below": [(p.cost, p.bounds[place] / size) for p in frontier],
+            f"{options.confidence:.0%} {'above' if term.above else 'below'}": [
+                (p.cost, p.bounds[place] / size) for p in frontier
+            ],
             "mean of replications": [(p.cost, p.means[place] / size) for p in frontier],
             "limit": [(one.cost, term.limit / size) for one in (shown[0], shown[-1])],
         }

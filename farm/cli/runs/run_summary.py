@@ -106,9 +106,7 @@ def parse_checks(texts: Sequence[str] | None, scenario: Scenario) -> list[Term]:
         parse_objective,
     )
 
-    terms = [
-        term for text in texts or () for term in parse_objective(text, "--check", with_figures=True)
-    ]
+    terms = [term for text in texts or () for term in parse_objective(text, "--check")]
     check_pools(terms, scenario.pools, "--check")
     return terms
 
@@ -131,28 +129,16 @@ def show_checks(result: Result, terms: Sequence[Term], *, as_json: bool) -> bool
 
 def _value_of(result: Result, term: Term) -> float | None:
     """Return the value of a term in a run that has just ended; None: no job has one."""
+    from farm.results.summary.objectives import value_of, value_of_tallied  # noqa: PLC0415 - as above
+
     summary = result.kept.summary
-    if not term.statistic:
-        value: float | None = getattr(summary, term.metric)
-        return value
     records = result.records
-    if isinstance(records, Tallied):
-        spread = getattr(summary, term.metric)
-        if term.pool or not hasattr(spread, term.statistic):
-            raise InputError(
-                f"--check {term}: found a run whose jobs were too many to be held; allowed there: "
-                "mean, p50, p95, p99 and max of all jobs"
-            )
-        if summary.jobs.lost and term.statistic != "p50":
-            return math.inf
-        of_spread: float | None = getattr(spread, term.statistic)
-        return of_spread
+    pools = result.scenario.pools
     if records is None:
         raise InputError(f"--check {term}: found a run that was read back; allowed: a new one")
-    from farm.results.summary.objectives import measured  # noqa: PLC0415 - as above
-
-    scenario = result.scenario
-    return measured(records, summary.window, term, scenario.pools)
+    if isinstance(records, Tallied) and term.statistic:
+        return value_of_tallied(records, term, pools)
+    return value_of(records, summary, term, pools)
 
 
 class EventLines:

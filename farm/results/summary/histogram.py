@@ -76,7 +76,7 @@ class Histogram:
         if not self.count:
             return Spread(count=0)
         std = math.sqrt(self._squares / self.count)
-        p50, p95, p99 = map(self._quantile, (0.5, 0.95, 0.99))
+        p50, p95, p99 = map(self.quantile, (0.5, 0.95, 0.99))
         return Spread(self.count, self._mean, std, p50, p95, p99, self._max)
 
     def _add_moments(self, count: int, mean: float, squares: float) -> None:
@@ -105,8 +105,11 @@ class Histogram:
             self._first, self._counts = begin, wider
         self._counts[first - self._first :][: len(counts)] += counts
 
-    def _quantile(self, p: float) -> float:
-        """Return the p-quantile by the rule of ``descriptive_statistics``, between two bins."""
+    def quantile(self, p: float) -> float:
+        """Return the p-quantile by the rule of ``descriptive_statistics``, between two bins.
+
+        There must be a value.
+        """
         rank = (self.count - 1) * p
         low, high = self._value(int(rank)), self._value(min(int(rank) + 1, self.count - 1))
         return low + (high - low) * (rank - int(rank))

@@ -3,8 +3,10 @@
 An objective is one or several terms joined by ``and``. A term compares a statistic (mean, max, or a
 percentile: p50, p95, p99.9) of a metric of the jobs (waiting_time response_time stretch
 matrix_response_time) with a limit: a span of time, or for stretch a number.
-``p95(linux.waiting_time)`` is of the jobs that the pool linux can run, or of those for the platform
-linux. A check may also be of a figure of the whole run: ``utilization > 0.6``, ``cost <= 120``.
+``p95(linux.waiting_time)`` is of the jobs that the pool linux can run,
+``p95(amd64/virtual.waiting_time)`` of those for that platform. A term may also be of a figure of
+the whole run, ``utilization > 0.6``, ``cost <= 120``, ``jobs_failed < 1``, or of a pool or
+platform: ``linux.cost < 50``.
 """
 
 from __future__ import annotations
@@ -12,7 +14,10 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from operator import attrgetter
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -21,6 +26,10 @@ from farm.core.errors import InputError, not_among
 from farm.core.model import Cause, Platform
 from farm.results.descriptive_statistics import quantile
 from farm.results.summary.builder_time import Window
+from farm.results.summary.costs import Part
+from farm.results.summary.histogram import Histogram
+from farm.results.summary.summary import Summary
+from farm.results.summary.tally import MEASURED, Tallied
 from farm.results.table.columns import Floats
 from farm.results.table.job_columns import Jobs
 from farm.results.table.records import RunRecords
@@ -32,26 +41,46 @@ STATISTICS = ("mean", "max", "p50", "p95", "p99.9")
 METRICS = ("waiting_time", "response_time", "stretch", "matrix_response_time")
 SHORT = {"wait": "waiting_time", "waiting": "waiting_time", "response": "response_time"}
 
+OF_JOB_COUNTS: Final = ("submitted", "succeeded", "failed", "cancelled", "lost")
+
 #: figures of the whole run, by their names in summary.json
-FIGURES = (
-    "makespan", "builder_time", "cost", "utilization", "idle_share", "fairness_index",
-    "throughput_per_s",
-)  # fmt: skip
+FIGURES: Final[Mapping[str, Callable[[Summary], float | None]]] = {
+    **{
+        name: attrgetter(name)
+        for name in (
+            "makespan", "builder_time", "cost", "utilization", "idle_share", "fairness_index",
+            "throughput_per_s", "attempts",
+        )
+    },
+    "max_builders": attrgetter("builders.max_running"),
+    **{f"jobs_{name}": attrgetter(f"jobs.{name}") for name in OF_JOB_COUNTS},
+}  # fmt: skip
+#: figures of a pool or platform
+PART_FIGURES: Final[Mapping[str, Callable[[Part], float | None]]] = {
+    **{name: attrgetter(name) for name in ("cost", "idle_share", "throughput_per_s")},
+    **{f"jobs_{name}": attrgetter(name) for name in OF_JOB_COUNTS},
+}
+#: the names of figures in sweeps and comparisons
+OTHER_NAMES: Final = {"throughput": "throughput_per_s", "builders_max": "max_builders"}
+OF_BUILDERS: Final = ("builder_time", "cost", "utilization", "idle_share", "max_builders")
+"""Figures that more builders make worse, or do not help."""
 
 _TERM = re.compile(
-    r"\s*([a-z]+[0-9.]*)\s*\(\s*(?:(\S+)\.)?([a-z_]+)\s*\)\s*(<=|<)\s*(\S.*?)\s*\Z",
+    r"\s*([a-z]+[0-9.]*)\s*\(\s*(?:(\S+)\.)?([a-z_]+)\s*\)\s*(<=|<|>=|>)\s*(\S.*?)\s*\Z",
     re.IGNORECASE,
 )
-_FIGURE = re.compile(r"\s*([a-z_]+)\s*(<=|<|>=|>)\s*(\S.*?)\s*\Z", re.IGNORECASE)
+_FIGURE = re.compile(
+    r"\s*(?:(\S+)\.)?([a-z]+(?:[_ ][a-z]+)*)\s*(<=|<|>=|>)\s*(\S.*?)\s*\Z", re.IGNORECASE
+)
 #: the same quantity as sweeps and comparisons name it: waiting_time.p95, waiting time p95
 _NAMED = re.compile(
-    r"\s*(?:(\S+)\.)?([a-z]+(?:[_ ][a-z]+)*)[. ](mean|max|p[0-9.]+)\s*(<.*)", re.IGNORECASE
+    r"\s*(?:(\S+)\.)?([a-z]+(?:[_ ][a-z]+)*)[. ](mean|max|p[0-9.]+)\s*([<>].*)", re.IGNORECASE
 )
 _PERCENTILE = re.compile(r"p([0-9]{1,3}(?:\.[0-9]+)?)")
 _GRAMMAR = (
     "allowed: STATISTIC([POOL.]METRIC) < LIMIT, several joined by and, such as "
     f"p95(waiting_time) < 5m; statistics: {' '.join(STATISTICS)} (any percentile); "
-    f"metrics: {' '.join(METRICS)}"
+    f"metrics: {' '.join(METRICS)}; or FIGURE > LIMIT, figures: {' '.join(FIGURES)}"
 )
 
 
@@ -77,9 +106,16 @@ class Term(msgspec.Struct, frozen=True):
     @property
     def name(self) -> str:
         """The measured quantity: ``p95(waiting_time)``."""
-        if not self.statistic:
-            return self.metric
-        return f"{self.statistic}({self.pool}{'.' * bool(self.pool)}{self.metric})"
+        whose = f"{self.pool}." if self.pool else ""
+        return f"{self.statistic}({whose}{self.metric})" if self.statistic else whose + self.metric
+
+    @property
+    def helped_by_builders(self) -> bool:
+        """Whether a farm of more builders meets it sooner; else one of fewer does."""
+        if self.metric in OF_BUILDERS:
+            return False
+        is_more_better = self.metric in ("throughput_per_s", "fairness_index", "jobs_succeeded")
+        return self.above == is_more_better
 
     @property
     def is_time(self) -> bool:
@@ -97,27 +133,23 @@ class Term(msgspec.Struct, frozen=True):
         return f"{self.name} {sign}{'' if self.strict else '='} {self.show(self.limit)}"
 
 
-def parse_objective(
-    text: str, option: str = "--slo", *, with_figures: bool = False
-) -> tuple[Term, ...]:
+def parse_objective(text: str, option: str = "--slo") -> tuple[Term, ...]:
     """Return the terms of an objective; raises InputError that says what is allowed.
 
     Args:
         text: terms joined by ``and``.
         option: where it was given, for messages.
-        with_figures: figures of the whole run are allowed, too (``FIGURES``).
     """
-    parts = re.split(r"\band\b", text, flags=re.IGNORECASE)
-    return tuple(_term(part, option, with_figures=with_figures) for part in parts)
+    return tuple(_term(part, option) for part in re.split(r"\band\b", text, flags=re.IGNORECASE))
 
 
-def _term(text: str, option: str, *, with_figures: bool) -> Term:
-    figure = _FIGURE.fullmatch(text) if with_figures else None
-    if figure is not None:
-        return _figure(figure[1].lower(), figure[2], figure[3], option)
-    if (named := _NAMED.fullmatch(text)) is not None:
+def _term(text: str, option: str) -> Term:
+    named = _NAMED.fullmatch(text)
+    if named is not None:
         pool = f"{named[1]}." if named[1] else ""
         text = f"{named[3]}({pool}{named[2].replace(' ', '_')}) {named[4]}"
+    elif (figure := _FIGURE.fullmatch(text)) is not None:
+        return _figure(figure[1] or "", figure[2], figure[3], figure[4], option)
     found = _TERM.match(text)
     if found is None:
         raise InputError(f"{option}: found {text.strip()!r}; {_GRAMMAR}")
@@ -127,9 +159,9 @@ def _term(text: str, option: str, *, with_figures: bool) -> Term:
         raise InputError(f"{option}: found statistic {statistic!r}; {_GRAMMAR}")
     if metric not in METRICS:
         raise InputError(f"{option}: found metric {metric!r}; {_GRAMMAR}")
-    limit = _limit(found[5], metric, option)
-    term = Term(statistic, metric, found[4] == "<", limit, found[2] or "")
-    if term.limit < 0 or (term.strict and term.limit == 0):
+    limit, sign = _limit(found[5], metric, option), found[4]
+    term = Term(statistic, metric, sign in "<>", limit, found[2] or "", sign.startswith(">"))
+    if term.limit < 0 or (term.strict and term.limit == 0 and not term.above):
         raise InputError(f"{option}: {text.strip()!r} can never be met: nothing is below 0")
     return term
 
@@ -139,13 +171,18 @@ def _is_statistic(text: str) -> bool:
     return text in ("mean", "max") or (percentile is not None and float(percentile[1]) <= 100.0)
 
 
-def _figure(name: str, sign: str, limit: str, option: str) -> Term:
-    """Return the term of a figure of the whole run."""
-    if name not in FIGURES:
-        of_jobs = _GRAMMAR.removeprefix("allowed: ")
-        raise InputError(f"{option}: figure {not_among(name, FIGURES)}; or of jobs: {of_jobs}")
-    term = Term("", name, sign in "<>", 0.0, above=sign.startswith(">"))
-    return msgspec.structs.replace(term, limit=_limit(limit, name, option))
+def _figure(pool: str, name: str, sign: str, limit: str, option: str) -> Term:
+    """Return the term of a figure of the whole run, or of a pool or platform."""
+    name = name.lower().replace(" ", "_")
+    name = OTHER_NAMES.get(name, name)
+    allowed = PART_FIGURES if pool else FIGURES
+    if name not in allowed:
+        of_jobs = _GRAMMAR.removeprefix("allowed: ").partition("; or FIGURE")[0]
+        whose = f" of {pool}" if pool else ""
+        raise InputError(
+            f"{option}: figure{whose} {not_among(name, allowed)}; or of jobs: {of_jobs}"
+        )
+    return Term("", name, sign in "<>", _limit(limit, name, option), pool, sign.startswith(">"))
 
 
 def _limit(text: str, metric: str, option: str) -> float:
@@ -172,14 +209,61 @@ def check_pools(terms: Sequence[Term], pools: Sequence[Pool], option: str = "--s
     ]
     allowed = [*names, *dict.fromkeys(platforms)]
     for term in terms:
-        if term.pool and term.pool not in allowed:
+        # jobs may be for a platform that no pool has
+        if term.pool and term.pool not in allowed and _platform_named(term.pool) is None:
             raise InputError(f"{option}: {term.name}: pool {not_among(term.pool, allowed)}")
+
+
+def _platform_named(name: str) -> str | None:
+    """Return a platform as tables name it; None: this is no platform."""
+    try:
+        return str(Platform.parse(name))
+    except ValueError:
+        return None
+
+
+def value_of(
+    records: RunRecords, summary: Summary, term: Term, pools: Sequence[Pool] = ()
+) -> float | None:
+    """Return the value of a term in a run; None if nothing has one. See ``measured``."""
+    if term.statistic:
+        return measured(records, summary.window, term, pools)
+    if not term.pool:
+        return FIGURES[term.metric](summary)
+    part = summary.pools.get(term.pool)
+    if part is None:
+        part = summary.platforms.get(_platform_named(term.pool) or term.pool)
+    return None if part is None else PART_FIGURES[term.metric](part)
 
 
 def measure(records: RunRecords, window: Window, term: Term, pools: Sequence[Pool] = ()) -> float:
     """Return the term's statistic in a run; 0 if no job has such a value. See ``measured``."""
     value = measured(records, window, term, pools)
     return 0.0 if value is None else value
+
+
+def value_of_tallied(records: Tallied, term: Term, pools: Sequence[Pool]) -> float | None:
+    """Return the value of a term of the jobs in a run that let its jobs go: all of them ended.
+
+    Raises InputError for what is not known of such a run.
+    """
+    is_asked = partial(_is_asked, term.pool, pools) if term.pool else None
+    values = None
+    if term.metric in MEASURED:
+        values = records.tally.values_of(term.metric, is_asked)
+    if values is None:
+        raise InputError(
+            f"{term}: found a run whose jobs were too many to be held; allowed there: "
+            "waiting_time, response_time, and stretch of all jobs"
+        )
+    if not isinstance(values, Histogram):
+        return _statistic(values, term.statistic)
+    if not values.count:
+        return None
+    spread = values.spread()
+    if term.statistic in ("mean", "max"):
+        return spread.mean if term.statistic == "mean" else spread.max
+    return values.quantile(float(term.statistic[1:]) / 100)
 
 
 def measured(
@@ -216,12 +300,16 @@ def _of_pool(jobs: Jobs, name: str, pools: Sequence[Pool]) -> Jobs:
     """Return the jobs that a pool can run, or those for a platform; without a name all."""
     if not name:
         return jobs
+    is_asked = [_is_asked(name, pools, platform) for platform in jobs.platform.values]
+    return jobs.taken(np.isin(jobs.platform.numbers, np.flatnonzero(is_asked)))
+
+
+def _is_asked(name: str, pools: Sequence[Pool], platform: Platform) -> bool:
+    """Return whether a term of this pool or platform is of the jobs for a platform."""
     pool = next((pool for pool in pools if pool.name == name), None)
     if pool is None:
-        is_asked = [str(platform) == name for platform in jobs.platform.values]
-    else:
-        is_asked = [pool.platform.can_run(platform) for platform in jobs.platform.values]
-    return jobs.taken(np.isin(jobs.platform.numbers, np.flatnonzero(is_asked)))
+        return str(platform) == _platform_named(name)
+    return pool.platform.can_run(platform)
 
 
 def _statistic(values: Floats, statistic: str) -> float | None:

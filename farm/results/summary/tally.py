@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
+from farm.core.model import Platform
 from farm.results.descriptive_statistics import Spread, spread_of
 from farm.results.summary.builder_time import BuilderTimes, Window
 from farm.results.summary.costs import JobCounts, Parts, Place, places_of
@@ -57,6 +58,12 @@ class Times(Protocol):
     def spreads_of(self, places: Sequence[int]) -> tuple[Spread, Spread]:
         """Return the spreads of waiting and response times of the jobs of some places."""
 
+    def values_of(self, name: str, places: Sequence[int] | None) -> Floats | Histogram | None:
+        """Return a time (``MEASURED``) of the jobs of some places; None: of them it is not known.
+
+        Without places of all jobs.
+        """
+
 
 class KeptTimes:
     """All times; each job takes 28 bytes."""
@@ -90,6 +97,13 @@ class KeptTimes:
             waits.append(_held(self.waits)[rows])
             responses.append(_held(self.responses)[rows])
         return spread_of(np.concatenate(waits)), spread_of(np.concatenate(responses))
+
+    def values_of(self, name: str, places: Sequence[int] | None) -> Floats | Histogram | None:
+        """Return a time of the jobs of some places, or of all jobs."""
+        if name == "stretch":
+            return _held(self.stretches) if places is None else None
+        column: Floats = _held(self.waits if name == "waiting_time" else self.responses)
+        return column if places is None else column[np.isin(_held(self.places), places)]
 
     def counted(self) -> CountedTimes:
         """Return the histograms of these times."""
@@ -138,6 +152,16 @@ class CountedTimes:
             waits.merge(self.waits[place])
             responses.merge(self.responses[place])
         return waits.spread(), responses.spread()
+
+    def values_of(self, name: str, places: Sequence[int] | None) -> Floats | Histogram | None:
+        """Return a time of the jobs of some places, or of all jobs."""
+        if name == "stretch":
+            return self.stretches if places is None else None
+        by_place = self.waits if name == "waiting_time" else self.responses
+        merged = Histogram()
+        for place in range(len(by_place)) if places is None else places:
+            merged.merge(by_place[place])
+        return merged
 
 
 class Tally:
@@ -240,6 +264,19 @@ class Tally:
         """Return the spreads of waiting and response times of the jobs of some places."""
         order = {place: number for number, place in enumerate(self.ended)}
         return self.times.spreads_of([order[place] for place in places])
+
+    def values_of(
+        self, name: str, can_run: Callable[[Platform], bool] | None
+    ) -> Floats | Histogram | None:
+        """Return a time (``MEASURED``) of the jobs for some platforms; without ``can_run`` of all.
+
+        None: it is not known of a part of the jobs.
+        """
+        places = None
+        if can_run is not None:
+            order = enumerate(self.ended)
+            places = [number for number, (_, platform, _) in order if can_run(platform)]
+        return self.times.values_of(name, places)
 
     def mean_stretches(self) -> list[float]:
         """Return the mean stretch of each party, in order of their first ends."""

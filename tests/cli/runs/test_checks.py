@@ -65,9 +65,23 @@ def test_each_check_is_a_line_of_json(simulated) -> None:
     assert json.loads(second)["met"] is False
 
 
+def test_a_figure_may_be_of_a_pool_and_a_limit_from_below(simulated) -> None:
+    """As tables name figures; a platform that no pool and no job has is not met either."""
+    checks = "a.cost < 9 and jobs lost < 1 and max(waiting_time) >= 1m and max_builders <= 2"
+    code, out, _ = simulated("-q", "--check", checks)
+    assert (code, out.count(": met (")) == (0, 4)
+    code, out, _ = simulated("-q", "--check", "b.jobs_submitted > 0 and max(z/native.stretch) < 9")
+    assert code == 1
+    assert out.splitlines()[-2:] == [
+        "check b.jobs_submitted > 0: not met (0)",
+        "check max(z/native.stretch) < 9: not met (no value)",
+    ]
+
+
 @pytest.mark.parametrize(
     ("check", "says"),
     [
+        ("a.makespan < 3", "figure of a found 'makespan'; allowed: cost, idle_share"),
         ("p95(foo) < 3", "found metric 'foo'; allowed: STATISTIC("),
         ("fo < 3", "figure found 'fo'; allowed: makespan, builder_time, cost"),
         ("p101(stretch) < 3", "found statistic 'p101'"),

@@ -24,6 +24,7 @@ from farm.results.summary.costs import Part
 from farm.results.summary.histogram import RELATIVE_ERROR
 from farm.results.summary.summary import Summary, summarise
 from farm.results.summary.table import summary_html
+from farm.results.summary.objectives import parse_objective, value_of, value_of_tallied
 from farm.results.summary.tally import MAX_EXACT, KeptTimes, Tallied, Tally
 from farm.results.table.records import RunRecords
 from farm.scenario import Scenario, parse_scenario
@@ -229,6 +230,28 @@ def test_a_summary_says_that_its_percentiles_are_near(monkeypatch):
     )
     assert "≈ p95" in summary_html("", near.kept.summary)
     assert "≈ p95" not in summary_html("", exact.kept.summary)
+
+
+def test_checks_of_a_streamed_run_have_any_percentile():
+    """A run of minutes must not end with a check that it could not be asked."""
+    scenario = mmc(2000)
+    records = whole(scenario)
+    summary = summed_up(scenario, records)
+    checks = (
+        "p99.9(waiting_time) < 1 and mean(one.waiting_time) < 1 and max(stretch) < 1 "
+        "and p10(x86/virtual.response_time) < 1 and p50(none/native.waiting_time) < 1"
+    )
+    for term in parse_objective(checks):
+        exact = value_of(records, summary, term, scenario.pools)
+        for max_exact, error in ((MAX_EXACT, 1e-12), (1, RELATIVE_ERROR)):
+            tallied = streamed(scenario, 100, max_exact)
+            assert isinstance(tallied, Tallied)
+            value = value_of_tallied(tallied, term, scenario.pools)
+            assert value == (None if exact is None else pytest.approx(exact, rel=error))
+    assert exact is None
+    [of_matrices] = parse_objective("p95(matrix_response_time) < 1")
+    with pytest.raises(InputError, match="too many to be held"):
+        value_of_tallied(tallied, of_matrices, scenario.pools)
 
 
 def test_only_open_jobs_are_held(monkeypatch):
