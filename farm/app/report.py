@@ -186,14 +186,14 @@ def _of_runs(runs: Sequence[Result], steps: _Steps, refresh: float | None) -> st
         steps("drawing the comparison")
         charts = trade_off_chart([*choices_of_comparison(found)])
         charts += comparison_charts(found, METRICS)
-        head = ("", found.pairs[0].base, *(pair.other for pair in found.pairs))
+        head = ("", found.pairs[0].base_name, *(pair.other_name for pair in found.pairs))
         rows = [
-            (name, base, *(f"{value}\n{against}" for value, against in others))
+            (name, base, *(f"{value}\n{against.plain}" for value, against in others))
             for name, base, others in matrix_of_comparison(found.pairs, METRICS)
         ]
         tables = [Table("", head, rows)]
         tables += [
-            Table(f"{pair.other} against {pair.base}", PART_HEADINGS, parts)
+            Table(f"{pair.other_name} against {pair.base_name}", PART_HEADINGS, parts)
             for pair in found.pairs
             if (parts := table_of_parts(pair))
         ]
@@ -259,7 +259,9 @@ def _of_sweep(given: object, sweep: Sweep) -> str:
     head += [metric.name.replace("_", " ") for metric in METRICS]
     rows = []
     for row in matrix_of(sweep, METRICS):
-        cells = [f"{mean}{' ± ' * bool(half)}{half}\n{change}" for mean, half, change in row.cells]
+        cells = [
+            f"{mean}{' ± ' * bool(half)}{half}\n{change.plain}" for mean, half, change in row.cells
+        ]
         rows.append([", ".join(row.settings) or sweep.scenario, *map(str.rstrip, cells)])
     first = trade_off_chart([*choices_of_sweep(sweep)])
     sections = [

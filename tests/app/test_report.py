@@ -145,12 +145,18 @@ def test_several_runs_are_compared_and_a_sweep_has_its_intervals(tmp_path: Path)
     page = Page(farm.report(*runs, out=tmp_path / "two.html"))
     assert len(page.numbers["comparison"]["pairs"]) == 1
     assert {"summary", "summary-2"} <= set(page.numbers)
+    text = (tmp_path / "two.html").read_text(encoding="utf-8")
+    first = text.index("scheduling.policy is sjf instead of fifo.")
+    assert first < text.index("wait"), "before anything is said of the figures"
+    assert "sjf: difference from fifo" in text
+    assert "object at 0x" not in text
     kept = tmp_path / "sweep"
     swept = farm.sweep(
         "mm1", {"scheduling.policy": ["fifo", "sjf"]}, replications=2, out=kept, **SMALL
     )
     page = Page(farm.report(kept, out=tmp_path / "sweep.html"))
     assert page.numbers["sweep"] == json.loads((kept / "sweep.json").read_text())
+    assert "object at 0x" not in (tmp_path / "sweep.html").read_text(encoding="utf-8")
     assert len(swept.plot()) == 3
 
 

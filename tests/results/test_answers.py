@@ -8,12 +8,14 @@ from typing import Any
 
 import msgspec
 import pytest
+from rich.console import Console
 
 import farm
 from farm.app.runs.advice import advice_for
 from farm.core.errors import InputError
 from farm.results.comparison.answer import Choice, answer_of_choices, answer_of_sweep, frontier
 from farm.results.comparison.metrics import metrics_named
+from farm.results.comparison.tables import render_comparison
 from farm.results.formatting import sentence, spoken_span
 from farm.results.summary.answer import answer_of_run
 from farm.results.summary.objectives import parse_objective
@@ -345,7 +347,8 @@ def test_settings_are_named_as_keys_and_worse_metrics_are_told():
     policies = {"scheduling.policy": ["fifo", "sjf"]}
     shortest = answer_of_sweep(farm.sweep("quickstart", policies, replications=12).sweep)
     assert shortest.startswith("with sjf jobs wait less")
-    assert re.search(r"; but waiting time max \+\d+", shortest)
+    _, _, worse = shortest.partition("; but ")
+    assert re.fullmatch(r"waiting time max \+\d.* % and p95 .*, response time max .* %", worse)
 
 
 def test_few_seeds_are_said_where_noise_is_left():
@@ -370,12 +373,79 @@ def test_a_metric_has_one_name_in_three_spellings():
         metrics_named(["waiting_tme.p95"], "--metric")
 
 
+def compared(*runs: farm.Result) -> list[str]:
+    """Return the lines of a comparison of runs."""
+    console = Console(width=400, no_color=True)
+    with console.capture() as shown:
+        console.print(render_comparison(farm.compare(*runs)))
+    return shown.get().splitlines()
+
+
+def test_the_first_line_of_a_comparison_is_what_the_scenarios_differ_in():
+    """And the runs are called by it: names of directories say nothing of a change."""
+    document = {"pools": [pool(), pool("q")], "workload": [{"arrivals": BURST}]}
+    one = farm.simulate(document)
+    two = farm.simulate(document, pools__q__builders=2, scheduling__policy="sjf")
+    first, answer, base, *_ = compared(one, two)
+    names = [run.kept.label for run in (two, one)]
+    assert first == (
+        f"{names[0]} differs from {names[1]}: pools.q.builders is 2 instead of 1, "
+        "scheduling.policy is sjf instead of fifo."
+    )
+    assert "with 2 builders and sjf" in answer
+    assert base.endswith(": 1 builder and fifo")
+    [pair] = farm.compare(one, two).pairs
+    assert (pair.base, pair.other) == (names[1], names[0]), "keys of JSON keep their meaning"
+
+
+def test_a_comparison_of_several_runs_calls_each_by_all_keys_that_differ():
+    """Also by a key in which one is as the base, as in a sweep."""
+    document = {"pools": [pool()], "workload": [{"arrivals": BURST}]}
+    one = farm.simulate(document)
+    more = farm.simulate(document, pools__p__builders=2)
+    sjf = farm.simulate(document, scheduling__policy="sjf")
+    pairs = farm.compare(one, more, sjf).pairs
+    assert [pairs[0].base_name, *(pair.other_name for pair in pairs)] == [
+        "1 builder and fifo", "2 builders and fifo", "1 builder and sjf",
+    ]  # fmt: skip
+    seeds = farm.compare(one, farm.simulate(document, seed=2)).pairs[0]
+    assert (seeds.base_name, seeds.other_name) == ("seed=1", "seed=2")
+
+
+def test_scenarios_that_differ_in_much_are_told_shortly():
+    """Runs keep their labels; a section that only one of them has is one difference."""
+    document = {"pools": [pool(builders=2)], "workload": [{"arrivals": BURST}]}
+    one = farm.simulate(document)
+    grown = {
+        "pools": [pool(builders=3, slots=2, speed=2.0, boot_time="1m", price=2.0), pool("new")],
+        "workload": [{"arrivals": BURST}],
+    }
+    [pair] = farm.compare(one, farm.simulate(grown)).pairs
+    assert (pair.base_name, pair.other_name) == (pair.base, pair.other)
+    assert "pools.p.slots is 2 instead of 1, " in pair.difference
+    assert pair.difference.endswith(", 3 more keys differ")
+    assert ("pools.new", "not set", "set") in [
+        (one.key, one.base, one.other) for one in pair.differences or ()
+    ]
+
+
+def test_a_comparison_names_every_metric_that_becomes_worse():
+    """A shorter mean is no recommendation without it."""
+    fifo, sjf = (farm.simulate("quickstart", policy=name) for name in ("fifo", "sjf"))
+    said = farm.compare(fifo, sjf).answer
+    assert said.endswith("; but waiting time max +175.6 %, response time max +112.6 %")
+
+
 def test_runs_of_one_name_are_distinguished_also_in_a_notebook():
     """Results in memory may have the same scenario, policy and seed."""
     document = {"pools": [pool()], "workload": [{"arrivals": BURST}]}
     few, many = (farm.simulate(document, pools__p__builders=n) for n in (1, 2))
     found = farm.compare(few, many)
-    assert f"with {few.kept.label}, run 2 jobs" in found.answer
+    assert found.answer.startswith("it is a trade: with 2 builders jobs wait less")
+    again = farm.compare(few, few)
+    assert f"{few.kept.label}, run 2 and {few.kept.label}, run 1 are of the" in (
+        again.pairs[0].difference
+    )
     for shown, result in ((few.answer, few), (found.answer, found)):
         assert f'<p><span style="font-weight:bold">{sentence(shown)}</span></p>' in str(
             result._repr_html_()

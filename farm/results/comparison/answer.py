@@ -23,8 +23,6 @@ FEW_SEEDS = "; more seeds (--replications) may tell more settings apart"
 """Said where fewer than ``FEW`` seeds left a difference within the noise."""
 OF_JOBS = ("waiting_time", "response_time", "stretch", "matrix_response_time", "fairness_index")
 """Metrics of what jobs get; that fewer idle builders cost less is no news."""
-MAX_WORSE_METRICS = 3
-"""As many metrics are named in which a recommended setting is worse."""
 STILL = ("same", "noise", "small")
 STATISTICS = ("mean", "p50", "p95", "max")
 [MEAN_WAIT] = metrics_named([WAIT], "metric")
@@ -197,26 +195,44 @@ def answer_of_sweep(sweep: Sweep, metric: Metric = MEAN_WAIT) -> str:
     if metric.better is None:  # none is the best
         return f"{choices[0].what} " + ", ".join(f"{one.text} with {one.name}" for one in choices)
     answer = answer_of_choices(choices)
-    worse = "" if answer.choice is None else _worse_metrics(sweep, answer.choice)
+    worse = "" if answer.choice is None else _worse_in_sweep(sweep, answer.choice)
     return f"{answer.text}{worse}{noise}"
 
 
-def _worse_metrics(sweep: Sweep, choice: Choice) -> str:
-    """Return in which other metrics the setting of the answer is clearly worse, the worst first."""
-    rows = []
-    for row in sweep.rows:
-        if setting_name(row.settings, sweep.scenario) != choice.name or row.relative is None:
+def _worse_in_sweep(sweep: Sweep, choice: Choice) -> str:
+    """Return in which other metrics the setting of the answer is clearly worse."""
+    rows = [row for row in sweep.rows if setting_name(row.settings, sweep.scenario) == choice.name]
+    return _worse_metrics([(row.metric, row.relative, row.verdict) for row in rows], choice.of.name)
+
+
+def _worse_in_comparison(comparison: Comparison, choice: Choice) -> str:
+    """Return in which other metrics the run of the answer is worse."""
+    pair = next(pair for pair in comparison.pairs if pair.other_name == choice.name)
+    return _worse_metrics(
+        [(found.metric, found.relative, found.verdict) for found in pair.metrics], choice.of.name
+    )
+
+
+def _worse_metrics(rows: Iterable[tuple[str, float | None, str | None]], told: str) -> str:
+    """Return which metrics of what jobs get are worse, the worst first.
+
+    Args:
+        rows: of each metric its name, relative difference, and verdict.
+        told: the metric of which the answer speaks already.
+    """
+    worse: dict[str, float] = {}
+    for name, relative, verdict in rows:
+        if name == told or relative is None or not name.startswith(OF_JOBS):
             continue
-        if row.metric == choice.of.name or not row.metric.startswith(OF_JOBS):
-            continue
-        [metric] = metrics_named([row.metric], "metric")
-        if metric.better is not None and _worth(row.verdict or "", metric) in LONGER:
-            rows.append(row)
-    rows.sort(key=lambda row: -abs(row.relative or 0.0))
-    texts = [
-        f"{row.metric.replace('_', ' ')} {readable_percent(row.relative, signed=True)}"
-        for row in rows[:MAX_WORSE_METRICS]
-    ]
+        [metric] = metrics_named([name], "metric")
+        if metric.better is not None and _worth(verdict or "", metric) in LONGER:
+            worse[name] = relative
+    by_kind: dict[str, list[str]] = {}
+    for name, relative in sorted(worse.items(), key=lambda item: -abs(item[1])):
+        kind, _, statistic = name.partition(" ")
+        value = readable_percent(relative, signed=True)
+        by_kind.setdefault(kind.replace("_", " "), []).append(f"{statistic} {value}".strip())
+    texts = [f"{kind} {' and '.join(values)}" for kind, values in by_kind.items()]
     return f"; but {', '.join(texts)}" if texts else ""
 
 
@@ -278,22 +294,25 @@ def answer_of_comparison(comparison: Comparison) -> str:
     if len(comparison.pairs) == 1 and len(set(first.worlds)) == 2:
         apart = first.agreement.mean_response_relative
         if apart is None:
-            return f"{first.other} and {first.base} have no response times to compare"
-        than = f"{'shorter' if apart < 0 else 'longer'} in {first.other} than in {first.base}"
+            return f"{first.other_name} and {first.base_name} have no response times to compare"
+        shorter = "shorter" if apart < 0 else "longer"
+        than = f"{shorter} in {first.other_name} than in {first.base_name}"
         return f"mean response time is {readable_percent(abs(apart))} {than}"
     choices = list(choices_of_comparison(comparison))
     if len(choices) < 2:
         return "no job started in both runs"
     noise = UNKNOWN if any(one.low is None for one in choices[1:]) else ""
     moved = next((one for one in map(_moved, comparison.pairs) if one), "")
+    answer = answer_of_choices(choices)
+    worse = "" if answer.choice is None else _worse_in_comparison(comparison, answer.choice)
     if not moved:
-        return answer_of_choices(choices).text + noise
+        return f"{answer.text}{worse}{noise}"
     if all(one.verdict in STILL and not one.costs_other for one in choices[1:]):
         alike = _alike(min(choices[1:], key=_by_wait), choices[0])
         stays = "is" if " against " in alike else "stays"
         of_all = alike.replace("mean wait", f"the mean wait of all jobs {stays}", 1)
         return f"{moved}; {of_all}{noise}"
-    return f"{answer_of_choices(choices).text}; {moved}{noise}"
+    return f"{answer.text}{worse}; {moved}{noise}"
 
 
 def _moved(pair: PairComparison) -> str:
@@ -309,7 +328,7 @@ def _moved(pair: PairComparison) -> str:
         f"({spoken_span(one.other or 0.0)} instead of {spoken_span(one.base or 0.0)})"
         for one in ends
     ]
-    return f"with {pair.other} jobs of {' and those of '.join(texts)}" if texts else ""
+    return f"with {pair.other_name} jobs of {' and those of '.join(texts)}" if texts else ""
 
 
 def choices_of_comparison(comparison: Comparison) -> Iterator[Choice]:
@@ -320,7 +339,7 @@ def choices_of_comparison(comparison: Comparison) -> Iterator[Choice]:
         if wait.base is None:
             return
         if not number:
-            yield Choice(pair.base, wait.base, None, None, "", cost.base or 0.0, False)
+            yield Choice(pair.base_name, wait.base, None, None, "", cost.base or 0.0, False)
         if wait.other is None:
             continue
         base = wait.base
@@ -328,7 +347,7 @@ def choices_of_comparison(comparison: Comparison) -> Iterator[Choice]:
         if wait.verdict == "same":
             low = high = wait.other
         yield Choice(
-            pair.other, wait.other, low, high, wait.verdict or "", cost.other or 0.0,
+            pair.other_name, wait.other, low, high, wait.verdict or "", cost.other or 0.0,
             cost.verdict not in ("same", "noise", "small", None),
         )  # fmt: skip
 

@@ -18,6 +18,14 @@ from farm.core.errors import InputError
 from farm.core.fields import json_name
 from farm.results.comparison import RELEVANT
 from farm.results.comparison.answer import answer_of_comparison
+from farm.results.comparison.differences import (
+    Difference,
+    Keys,
+    differences_of,
+    keys_of,
+    names_by_settings,
+    told,
+)
 from farm.results.comparison.metrics import (
     METRICS,
     Better,
@@ -107,6 +115,16 @@ class PairComparison(msgspec.Struct, frozen=True):
     #: of a farm's twin: its errors, mean and p95, shares; of two, those of the worse
     twin: dict[str, float] | None = None
     parts: tuple[PartComparison, ...] = ()
+    #: what the scenarios differ in, seeds that are pooled apart; None: they cannot be read
+    differences: tuple[Difference, ...] | None = ()
+    #: what the runs are called by that, or else by their labels
+    base_name: str = ""
+    other_name: str = ""
+
+    @property
+    def difference(self) -> str:
+        """How the other run differs from the base, in words."""
+        return told(self.base, self.other, self.worlds, self.differences)
 
 
 class Comparison(msgspec.Struct, frozen=True):
@@ -136,8 +154,15 @@ class Setting:
     def __init__(self, run: FinishedRun) -> None:
         self.runs = {run.summary.seed: run}
         self.key = setting_of(run)
+        #: what it is called by what distinguishes it
+        self.name = ""
         #: what distinguishes it from others of the same name
         self.apart = ""
+
+    @cached_property
+    def keys(self) -> Keys | None:
+        """The values of all keys of its scenario; None: it cannot be read."""
+        return keys_of(self.first)
 
     @property
     def first(self) -> FinishedRun:
@@ -201,6 +226,13 @@ def compare(
     names = Counter(one.label for one in settings)
     for number, one in enumerate(settings, start=1):
         one.apart = f", run {number}" if names[one.label] > 1 else ""
+    called = names_by_settings(
+        [one.keys for one in settings],
+        [one.label for one in settings],
+        [one.first.summary.seed for one in settings],
+    )
+    for one, name in zip(settings, called, strict=True):
+        one.name = name
     judged, all_of_them = count(1), len(others) * len(METRICS)
 
     def on_metric() -> None:
@@ -242,7 +274,20 @@ def _compare_pair(
         note=found.note,
         twin=None if twin is None else twin.model_dump(exclude_none=True),
         parts=(*_parts("invocation", sides), *_parts("platform", sides)),
+        differences=_differences(base, other),
+        base_name=base.name,
+        other_name=other.name,
     )
+
+
+def _differences(base: Setting, other: Setting) -> tuple[Difference, ...] | None:
+    """Return what two settings differ in; a seed only where each is of one run."""
+    if base.keys is None or other.keys is None:
+        return None
+    differences = differences_of(base.keys, other.keys)
+    if len(base.runs) + len(other.runs) == 2:
+        return differences
+    return tuple(one for one in differences if one.key != "seed")
 
 
 def _parts(of: str, sides: Sides) -> Iterator[PartComparison]:

@@ -218,14 +218,16 @@ def as_csv(rows: Sequence[dict[str, object]]) -> str:
 
 
 def render_comparison(comparison: Comparison) -> Parts:
-    """Return a comparison: its answer, and a table; of several with the base, a matrix."""
+    """Return a comparison: what differs, its answer, and a table; of several runs a matrix."""
     answer, pairs = styled(sentence(comparison.answer), "bold"), comparison.pairs
+    differences = [styled(f"{pair.difference}.") for pair in pairs]
     if len(pairs) == 1:
-        return group(answer, _pair(pairs[0]))
+        return group(*differences, answer, _pair(pairs[0]))
     lines = [ABOUT, *_unknown(pairs), *(line for pair in pairs for line in _notes(pair))]
     lines.append("intervals: of two runs compared, and with --json")
     parts = [_parts(pair) for pair in pairs]
     return group(
+        *differences,
         answer,
         _metrics_by_run(pairs),
         *(table for some in parts for table in some),
@@ -239,9 +241,9 @@ def _metrics_by_run(pairs: Sequence[PairComparison]) -> Listing:
         [name, base, *(cell for run in runs for cell in run)]
         for name, base, runs in matrix_of_comparison(pairs)
     ]
-    columns = [*texts(""), *numbers(pairs[0].base)]
+    columns = [*texts(""), *numbers(pairs[0].base_name)]
     for pair in pairs:
-        columns += [*numbers(pair.other), *texts("against")]
+        columns += [*numbers(pair.other_name), *texts("against")]
     return Listing(columns, rows)
 
 
@@ -268,10 +270,17 @@ def _pair(pair: PairComparison) -> Parts:
         (*texts(""), *numbers("base", "other", "difference", "from", "to", "verdict")),
         [_compared(metric) for metric in pair.metrics if metric.base or metric.other],
     )
-    named = zip(("base   ", "other  "), (pair.base, pair.other), pair.worlds, strict=True)
-    titles = [styled(f"{which}{name} ({world})") for which, name, world in named]
+    titles = [
+        styled(f"base   {_called(pair.base, pair.base_name, pair.worlds[0])}"),
+        styled(f"other  {_called(pair.other, pair.other_name, pair.worlds[1])}"),
+    ]
     lines = (ABOUT, *_intervals(pair), *_lines(pair))
     return group(*titles, table, *_parts(pair), *map(styled, lines))
+
+
+def _called(label: str, name: str, world: str) -> str:
+    """Return a run's label and world, with what it is called if that is another name."""
+    return f"{label} ({world})" if label == name else f"{label} ({world}): {name}"
 
 
 PART_HEADINGS = ("mean wait", "base", "other", "difference", "from", "to", "verdict")
@@ -303,7 +312,11 @@ def _parts(pair: PairComparison) -> list[Listing]:
         [*row[:-1], styled(row[-1], STYLES.get(row[-1], ""))] for row in table_of_parts(pair)
     ]
     columns = (*texts(PART_HEADINGS[0]), *numbers(*PART_HEADINGS[1:]))
-    return [Listing(columns, rows, title=f"{pair.other} against {pair.base}")] if rows else []
+    return (
+        [Listing(columns, rows, title=f"{pair.other_name} against {pair.base_name}")]
+        if rows
+        else []
+    )
 
 
 def _compared(metric: MetricComparison) -> list[str | Styled]:

@@ -135,10 +135,10 @@ def comparison_charts(comparison: Comparison, metrics: Sequence[Metric]) -> list
 
     A metric that is 0 in the base, or in a run, has no ratio and is left out.
     """
-    base, pairs = comparison.pairs[0].base, comparison.pairs
+    base, pairs = comparison.pairs[0].base_name, comparison.pairs
     rows = {
         metric.name.replace("_", " "): [
-            Dot(pair.other, *shares, found.verdict or "")
+            Dot(pair.other_name, *shares, found.verdict or "")
             for pair in pairs
             for found in pair.metrics
             if found.metric == metric.name
@@ -150,7 +150,7 @@ def comparison_charts(comparison: Comparison, metrics: Sequence[Metric]) -> list
         named = ((f"{name}: difference from {base}", dots) for name, dots in rows.items())
         return [_ratios(title, dots) for title, dots in named if dots]
     dots = [dot._replace(name=name) for name, found in rows.items() for dot in found]
-    return [_ratios(f"{pairs[0].other}: difference from {base}", dots)] if dots else []
+    return [_ratios(f"{pairs[0].other_name}: difference from {base}", dots)] if dots else []
 
 
 def _shares(

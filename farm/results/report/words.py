@@ -43,7 +43,8 @@ def of_run(answer: str, summary: Summary) -> Iterator[str]:
 
 
 def of_comparison(comparison: Comparison) -> Iterator[str]:
-    """Describe what differs; the answer first."""
+    """Describe a comparison: what the scenarios differ in, then what that does."""
+    yield from (f"{pair.difference}." for pair in comparison.pairs)
     yield sentence(comparison.answer)
     for pair in comparison.pairs:
         if pair.note:
