@@ -29,7 +29,7 @@ from farm.sim.fast.event_log import AT_ONCE, log_of
 from farm.sim.fast.job_arrays import JobArrays, Jobs, load_of, loads_of
 from farm.sim.fast.play import PlayedFarm, Watch, ends_of_each
 from farm.sim.fast.play import play as play_columns
-from farm.sim.fast.run_records import play_together, records
+from farm.sim.fast.run_records import play_together, records, started_at_of
 from farm.sim.fast.streamed import play_streamed
 from farm.sim.garbage import no_garbage_collection
 from farm.sim.setting import Algorithms, Setting
@@ -57,9 +57,9 @@ class CompiledRun:
 
     def waits(self) -> Floats:
         """Return start - arrival of each job (s), by arrival; nan: it never started."""
-        columns = self._played.farm.jobs
-        waits: Floats = columns["dispatched_at"] - columns["submitted_at"]
-        return np.where(columns["ended"] != 0, waits, np.nan)
+        farm = self._played.farm
+        waits: Floats = started_at_of(farm, slice(None)) - farm.jobs["submitted_at"]
+        return np.where(farm.jobs["ended"] != 0, waits, np.nan)
 
     def records(self) -> RunRecords:
         """Return what a recorder would have recorded, once: arrays that no log needs are let go."""
@@ -187,7 +187,9 @@ def play_seeds(
     None: the loop does not cover them all, or something but the jobs is drawn.
     """
     policy, jobs = setting.rules.policy, JobColumns.of(load.jobs)
-    drawn = any(pool.fails_to_boot or pool.lifetime for pool in setting.pools)
+    drawn = any(
+        pool.fails_to_boot or pool.lifetime or pool.boot_delay for pool in setting.pools
+    )
     if drawn or not takes_columns(policy) or not _covers(setting, estimator, jobs):
         return None
     with no_garbage_collection():

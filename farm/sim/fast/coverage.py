@@ -119,8 +119,6 @@ def _of_pool(pool: PoolSpec, algorithm: AnyAlgorithm | None) -> str:
         ("a provisioning algorithm of the user's own", pool.provisioned and not known),
         ("builders of the user's own", bool(pool.behaviour)),
         ("a provisioner with late or wrong signals", pool.has_signals),
-        ("jobs that start some time after their dispatch", pool.pickup_time > 0),
-        ("boot times that are drawn", pool.boot_delay is not None),
         ("builders that report their load", pool.load_limits is not None),
         ("contention by threads", by_threads),
         (f"more than {MOST_COUNTED:,} slots a builder", pool.slots > MOST_COUNTED),

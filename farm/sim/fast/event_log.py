@@ -24,7 +24,13 @@ from farm.results.log.lines import LINES, Part
 from farm.sim.fast.kernel import layout, native, text
 from farm.sim.fast.kernel.heaps import Array
 from farm.sim.fast.play import PlayedFarm
-from farm.sim.fast.run_records import builders_of, ends_of, outcome_of, reasons_of
+from farm.sim.fast.run_records import (
+    builders_of,
+    ends_of,
+    outcome_of,
+    reasons_of,
+    started_at_of,
+)
 
 AT_ONCE = 1 << 15
 """Notes that are turned into lines together, some megabytes."""
@@ -310,7 +316,9 @@ class _Lines:
     def _finished(self, notes: Array) -> Columns:
         jobs, rows = self._farm.jobs, notes["what"]
         fails = self._load.fails[rows].astype(np.int64)
-        dispatched_at = self._text.numbers(jobs["dispatched_at"][rows])
+        dispatched_at = started_at = self._text.numbers(jobs["dispatched_at"][rows])
+        if self._farm.pools["pickup_time"].any():
+            started_at = self._text.numbers(started_at_of(self._farm, rows))
         return {
             **self._attempt(notes),
             "outcome": Coded(fails, (outcome_of(False), outcome_of(True))),
@@ -318,7 +326,7 @@ class _Lines:
             "ended": repeat(True),
             "submitted_at": jobs["submitted_at"][rows],
             "dispatched_at": dispatched_at,
-            "started_at": dispatched_at,
+            "started_at": started_at,
             "slot": jobs["slot"][rows],
             "estimated_time": self._load.estimates[rows],
             "cause": Coded(fails, (Cause.FINISHED, Cause.FAILED)),

@@ -344,8 +344,10 @@ def _fates(before: Array, pools: Sequence[PoolSpec], numbers: int) -> Array:
                 row["takes_jobs"][number] = not pool.fails_to_boot(number)
             if pool.lifetime is not None:
                 row["lifetime"][number] = pool.lifetime(number)
-            if pool.fails_to_boot is pool.lifetime:
-                break  # both None
+            if pool.boot_delay is not None:
+                row["boot_delay"][number] = pool.boot_delay(number)
+            if pool.fails_to_boot is pool.lifetime is pool.boot_delay:
+                break  # all None
     return made
 
 
@@ -358,11 +360,16 @@ def _goes_nowhere(farm: layout.Farm) -> bool:
 # --- the farm as arrays --------------------------------------------------------------------------
 
 
+_AS_SPECIFIED = (
+    "slots", "speed", "boot_time", "pickup_time", "inter_job_time", "shutdown_time",
+)  # fmt: skip
+
+
 def _pool_columns(pools: Sequence[PoolSpec], kinds: Kinds) -> Array:
     made = np.zeros(len(pools), layout.POOL)
     laws = _laws(pools)
     for row, pool in zip(made, pools, strict=True):
-        for name in ("slots", "speed", "boot_time", "inter_job_time", "shutdown_time"):
+        for name in _AS_SPECIFIED:
             row[name] = getattr(pool, name)
         row["provisioned"] = pool.provisioned
         row["uses"] = pool.uses or 0

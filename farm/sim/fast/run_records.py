@@ -44,7 +44,7 @@ def records(played: PlayedFarm) -> RunRecords:
     ]
     names = names_of(played)
     return RunRecords(
-        jobs=jobs_of(played.load, farm.jobs, _ended(played), names),
+        jobs=jobs_of(load, farm, _ended(played), names),
         lost=lost(endless, builder=Coded(np.full(len(left), -1), ())),
         builders=builders_table(played, names),
         void=_void(played, names),
@@ -100,23 +100,23 @@ def _gathered(parts: Sequence[bytes], dtype: np.dtype[np.void]) -> Array:
     return np.frombuffer(bytearray().join(parts), dtype)
 
 
-def jobs_of(load: JobArrays, columns: Array, ended: Array, names: Sequence[str]) -> Jobs:
+def jobs_of(load: JobArrays, farm: layout.Farm, ended: Array, names: Sequence[str]) -> Jobs:
     """Return how each of the jobs that ended did, in the order of ending."""
-    jobs = load.jobs  # not the load: its columns are let go
+    jobs, columns = load.jobs, farm.jobs  # not the load: its columns are let go
 
     def of(name: str) -> Any:
         return columns[name][ended]
 
     cause, fails = _CAUSES[of("ended")], load.fails[ended]
     cause[fails & (cause == _FINISHED)] = _FAILED
-    submitted_at, dispatched_at, started = of("submitted_at"), of("dispatched_at"), of("started")
+    submitted_at = of("submitted_at")
     return Jobs(
         len(ended),
         lambda column: taken(jobs, column, ended),
         submitted_at=submitted_at,
         arrived_at=submitted_at,
-        dispatched_at=dispatched_at,
-        started_at=dispatched_at if started.all() else np.where(started, dispatched_at, np.nan),
+        dispatched_at=of("dispatched_at"),
+        started_at=started_at_of(farm, ended),
         finished_at=of("finished_at"),
         work=of("work"),
         attempts=of("attempts").astype(np.int64),
@@ -126,6 +126,18 @@ def jobs_of(load: JobArrays, columns: Array, ended: Array, names: Sequence[str])
         shared=np.broadcast_to(np.False_, len(ended)),
         builder=Coded(of("builder"), names),
     )
+
+
+def started_at_of(farm: layout.Farm, jobs: Array | slice) -> Array:
+    """Return when the last attempt of each of these jobs started (s); nan: it did not.
+
+    A builder picks a job up some time after its dispatch, which is the same for all of its pool.
+    """
+    at, started = farm.jobs["dispatched_at"][jobs], farm.jobs["started"][jobs]
+    pickup_times = farm.pools["pickup_time"]
+    if pickup_times.any():
+        at = at + pickup_times[farm.builders["pool"][farm.jobs["builder"][jobs]]]
+    return at if started.all() else np.where(started, at, np.nan)
 
 
 def builders_table(played: PlayedFarm, names: Sequence[str]) -> Builders:
@@ -222,10 +234,12 @@ def ends_of(played: PlayedFarm, ended: Array) -> Iterator[EndJob]:
     farm, jobs, names, reasons = played.farm, played.load.jobs, names_of(played), reasons_of(played)
     estimates = played.load.estimates[ended].tolist()
     fields = ["submitted_at", "finished_at", "dispatched_at", "builder", "slot", "attempts"]
-    jobs_rows = farm.jobs[[*fields, "started", "ended", "losses"]][ended].tolist()
+    jobs_rows = farm.jobs[[*fields, "ended", "losses"]][ended].tolist()
+    started = started_at_of(farm, ended).tolist()
     lost_under, pools = _lost_under(played), _made(played)["pool"].tolist()
-    for number, estimate, row in zip(ended.tolist(), estimates, jobs_rows, strict=True):
-        submitted_at, finished_at, at, builder, slot, attempts, started, how, losses = row
+    rows = zip(ended.tolist(), estimates, started, jobs_rows, strict=True)
+    for number, estimate, started_at, row in rows:
+        submitted_at, finished_at, at, builder, slot, attempts, how, losses = row
         job, reason = jobs[number], ""
         cause = Cause.FAILED if job.fails else Cause.FINISHED
         if how != layout.ENDS_WELL:
@@ -240,7 +254,7 @@ def ends_of(played: PlayedFarm, ended: Array) -> Iterator[EndJob]:
             submitted_at,
             finished_at,
             at,
-            at if started else None,
+            None if math.isnan(started_at) else started_at,
             names[builder],
             slot,
             reason,

@@ -152,5 +152,5 @@ def _moved(
 def _sum_up(tally: Tally, load: JobArrays, farm: layout.Farm, ended: Array) -> None:
     """Take the jobs that ended in a piece."""
     if len(ended):
-        jobs = jobs_of(load, farm.jobs, ended, ())
+        jobs = jobs_of(load, farm, ended, ())
         tally.take(jobs, farm.builders["pool"][jobs.builder.numbers].astype(np.int64))

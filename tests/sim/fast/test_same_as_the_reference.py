@@ -64,8 +64,8 @@ laws = st.none() | st.builds(
 )
 
 
-def lifetimes(spans: tuple[float, ...]) -> Callable[[int], float]:
-    """Return how long the n-th builder lives: these spans, repeatedly."""
+def spans_by_number(spans: tuple[float, ...]) -> Callable[[int], float]:
+    """Return a span of the n-th builder: these, repeatedly."""
     return lambda number: spans[number % len(spans)]
 
 
@@ -86,7 +86,7 @@ def pools(draw: st.DrawFn, *, changes: bool) -> list[PoolSpec]:
                 "provisioned": provisioned,
                 "idle_timeout": draw(st.sampled_from(time_outs)),
                 "shutdown_time": draw(st.sampled_from([0.0, 2.0])),
-                "lifetime": None if lives is None else lifetimes((1000.0, *lives)),
+                "lifetime": None if lives is None else spans_by_number((1000.0, *lives)),
                 "lost_at": draw(st.sampled_from([(), (), (1.0, 7.0), (5.0, 5.0, 9.5)])),
                 "uses": draw(st.sampled_from([None, None, 1, 1, 2, 5])),
             }
@@ -100,6 +100,8 @@ def pools(draw: st.DrawFn, *, changes: bool) -> list[PoolSpec]:
                 builders=draw(st.integers(1 if number < 2 else 0, 3)),
                 slots=draw(st.integers(1, 4)),
                 boot_time=draw(st.sampled_from([0.0, 0.0, 1.0, 5.0])),
+                boot_delay=draw(st.none() | st.sampled_from([(0.0, 3.0), (0.1, 0.2)]).map(spans_by_number)),
+                pickup_time=draw(st.sampled_from([0.0, 0.0, 0.0, 1.0, 2.5])),
                 inter_job_time=draw(st.sampled_from([0.0, 0.0, 1.0])),
                 speed=draw(st.sampled_from([1.0, 1.0, 0.7, 3.0])),
                 fails_to_boot=broken,

@@ -84,7 +84,8 @@ def next_end(farm, builder):
     state, first, found, soonest = farm.builders[builder], first_slot(farm, builder), -1, np.inf
     for place in range(farm.pools[state.pool].slots):
         slot = farm.slots[first + place]
-        if slot.job >= 0 and (found < 0 or slot.ends_at_work < soonest):
+        # one that is still to be picked up has no end yet: infinity
+        if slot.job >= 0 and slot.ends_at_work < soonest:
             found, soonest = place, slot.ends_at_work
     if found < 0:
         return found, soonest

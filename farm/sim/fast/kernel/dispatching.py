@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from farm.emulation.agenda import FINISH
+from farm.emulation.agenda import FINISH, LIFE
 from farm.sim.fast.kernel.contention import code, first_slot, share, slot_thing
 from farm.sim.fast.kernel.heaps import before, pop, push, put, take_out
 from farm.sim.fast.kernel.layout import FREE, JENKINS, START, STARTED
@@ -116,14 +116,26 @@ def dispatch(farm, lane, builder, slot):
     else:
         take_out(farm.free, pool.group, builder)
     note(farm, START, number, builder, slot, job.attempts, at)
-    job.started = not state.vanished
+    job.started = False
     if state.vanished:
         return  # the scheduler learns that next
-    soon(farm, STARTED, number)
+    if pool.pickup_time > 0:
+        farm.slots[first_slot(farm, builder) + slot].ends_at_work = np.inf
+        picked_up_at = at + pool.pickup_time
+        put(farm.agenda, 0, slot_thing(farm, builder, slot), picked_up_at, code(LIFE, builder, slot))
+    else:
+        soon(farm, STARTED, number)
+        work_on(farm, builder, slot, number)
+
+
+def work_on(farm, builder, slot, number):
+    """Begin a job's work."""
+    job, pool = farm.jobs[number], farm.pools[farm.builders[builder].pool]
+    job.started = True
     if pool.law >= 0:
         share(farm, builder, slot, number)
     else:
-        ends_at = at + job.work / pool.speed
+        ends_at = farm.instants[0].now + job.work / pool.speed
         put(farm.agenda, 0, slot_thing(farm, builder, slot), ends_at, code(FINISH, builder, slot))
 
 

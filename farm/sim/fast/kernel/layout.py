@@ -76,6 +76,8 @@ POOL = record(
     #: its law of contention; -1: none
     law=np.int64,
     boot_time=np.float64,
+    #: between a job's dispatch and its start
+    pickup_time=np.float64,
     inter_job_time=np.float64,
     shutdown_time=np.float64,
     #: NaN: an idle builder stays
@@ -239,7 +241,7 @@ LOOK = record(
     next_slot_time=np.float64,
 )
 #: a builder's fate, by pool and number
-FATE = record(takes_jobs=np.bool_, lifetime=np.float64)
+FATE = record(takes_jobs=np.bool_, lifetime=np.float64, boot_delay=np.float64)
 BUILDER = record(
     pool=np.int32,
     #: its number in its pool

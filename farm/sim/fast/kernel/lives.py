@@ -57,7 +57,8 @@ def request(farm, number):
     state.lifetime = fate.lifetime
     state.timed = np.isnan(pool.idle_timeout)
     note(farm, REQUESTED, builder, -1, 0, 0, at)
-    put(farm.agenda, 0, own_thing(farm, builder), at + pool.boot_time, code(LIFE, builder, 0))
+    joins_at = at + (pool.boot_time + fate.boot_delay)
+    put(farm.agenda, 0, own_thing(farm, builder), joins_at, code(LIFE, builder, 0))
 
 
 def joined(farm, builder):

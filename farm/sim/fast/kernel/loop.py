@@ -15,7 +15,7 @@ import numpy as np
 from farm.core.simultaneity import latest_same
 from farm.emulation.agenda import ARRIVAL, LIFE
 from farm.sim.fast.kernel.contention import code, first_slot, next_due, slot_thing
-from farm.sim.fast.kernel.dispatching import fill, wait
+from farm.sim.fast.kernel.dispatching import fill, wait, work_on
 from farm.sim.fast.kernel.heaps import Array, gather, put, take_out
 from farm.sim.fast.kernel.layout import (
     ALARM_THING,
@@ -195,7 +195,12 @@ def happens(farm, thing):
         count_cleaning(farm, builder, -1)
         slot_ready(farm, builder, slot)
     else:
-        finished(farm, builder, slot)
+        number = farm.slots[first_slot(farm, builder) + slot].job
+        if farm.jobs[number].started:
+            finished(farm, builder, slot)
+        else:
+            reported(farm, STARTED, number)
+            work_on(farm, builder, slot, number)
 
 
 def submitted(farm, batch):

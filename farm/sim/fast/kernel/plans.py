@@ -70,7 +70,10 @@ def look_at_jobs(farm, number):
         elif not seen.free_slots:
             builder = farm.builders[job.builder]
             if builder.pool == number and builder.accepts:
-                left = max(0.0, job.dispatched_at + estimate - seen.at)
+                began_at = job.dispatched_at
+                if job.started:
+                    began_at += pool.pickup_time
+                left = max(0.0, began_at + estimate - seen.at)
                 seen.next_slot_time = min(seen.next_slot_time, left)
     seen.oldest_wait_time = seen.at - oldest_at
 
