@@ -187,9 +187,7 @@ def play_seeds(
     None: the loop does not cover them all, or something but the jobs is drawn.
     """
     policy, jobs = setting.rules.policy, JobColumns.of(load.jobs)
-    drawn = any(
-        pool.fails_to_boot or pool.lifetime or pool.boot_delay for pool in setting.pools
-    )
+    drawn = any(pool.fails_to_boot or pool.lifetime or pool.boot_delay for pool in setting.pools)
     if drawn or not takes_columns(policy) or not _covers(setting, estimator, jobs):
         return None
     with no_garbage_collection():

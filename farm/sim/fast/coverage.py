@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from farm.core.contention.laws import ThreadSlowdown
 from farm.core.dispatching.balancers import RANKINGS
 from farm.core.model import Job
 from farm.core.policies import takes_columns
-from farm.core.pools.algorithm import AnyAlgorithm
-from farm.core.pools.spec import PoolSpec
 from farm.core.queues.plain import PlainQueue
 from farm.core.rules import Estimator
 from farm.forecasts.runtime.declared import Declared
@@ -27,31 +25,71 @@ MOST_COUNTED = 30_000
 """Slots of a builder, and attempts of a job, that columns have room for."""
 
 
+Condition = Callable[[Any], bool]
+
+ESTIMATORS: Mapping[str, Condition] = {
+    "run-time estimates that learn, or of the user's own": lambda estimator: (
+        type(estimator) not in (Declared, Oracle)
+    ),
+}
+RULES: Mapping[str, Condition] = {
+    "fair share": lambda rules: rules.path is not None or rules.make_queue is not PlainQueue,
+    "a balancer other than jenkins and longest-idle": lambda rules: (
+        rules.heavy_light is not None
+        or rules.by_speed
+        or rules.ranking not in (RANKINGS["jenkins"], RANKINGS["longest-idle"])
+    ),
+    "a policy of the user's own": lambda rules: isinstance(rules.policy, GuardedPolicy),
+    "decisions that are kept to be explained": lambda rules: rules.explain_last > 0,
+    "judged failures": lambda rules: rules.max_resets is not None,
+    "ends that free all slots first": lambda rules: rules.ends_together,
+    "a grace of platforms": lambda rules: rules.platform_grace is not None,
+    f"more than {MOST_COUNTED:,} retries": lambda rules: rules.retries > MOST_COUNTED,
+}
+POOLS: Mapping[str, Condition] = {
+    "builders of the user's own": lambda pool: bool(pool.behaviour),
+    "a provisioner with late or wrong signals": lambda pool: pool.has_signals,
+    "builders that report their load": lambda pool: pool.load_limits is not None,
+    "contention by threads": lambda pool: (
+        pool.law is not None and isinstance(pool.law.cpu, ThreadSlowdown)
+    ),
+    f"more than {MOST_COUNTED:,} slots a builder": lambda pool: pool.slots > MOST_COUNTED,
+}
+ALGORITHMS: Mapping[str, Condition] = {
+    "a provisioning algorithm of the user's own": lambda algorithm: (
+        algorithm is None or isinstance(algorithm, GuardedAlgorithm)
+    ),
+}
+FAIL_FAST, DEDUP, ONE_ID = (
+    "fail_fast, and jobs that fail",
+    "dedup, and jobs with actions",
+    "jobs with one id",
+)
+LEFT_TO_THE_REFERENCE = (
+    *(*RULES, *ESTIMATORS, *POOLS, *ALGORITHMS),
+    *(FAIL_FAST, DEDUP, ONE_ID),
+)
+"""All that is not covered; documentation lists it (docs/tutorials/python.md)."""
+
+
 def why_not(setting: Setting, estimator: Estimator) -> str:
     """Return the first property of the farm that is not covered; empty: none."""
-    rules = setting.rules
-    ranked = rules.heavy_light is None and not rules.by_speed
-    ranked = ranked and rules.ranking in (RANKINGS["jenkins"], RANKINGS["longest-idle"])
-    known = type(estimator) in (Declared, Oracle)
-    if why := _first(
-        ("fair share", rules.path is not None or rules.make_queue is not PlainQueue),
-        ("a balancer other than jenkins and longest-idle", not ranked),
-        ("a policy of the user's own", isinstance(rules.policy, GuardedPolicy)),
-        ("run-time estimates that learn, or of the user's own", not known),
-        ("decisions that are kept to be explained", rules.explain_last > 0),
-        ("judged failures", rules.max_resets is not None),
-        ("ends that free all slots first", rules.ends_together),
-        ("a grace of platforms", rules.platform_grace is not None),
-        (f"more than {MOST_COUNTED:,} retries", rules.retries > MOST_COUNTED),
-    ):
+    if why := _first_of(RULES, setting.rules) or _first_of(ESTIMATORS, estimator):
         return why
     for pool in setting.pools:
-        if why := _of_pool(pool, setting.algorithms.get(pool.name)):
+        why = _first_of(POOLS, pool)
+        if pool.provisioned and not why:
+            why = _first_of(ALGORITHMS, setting.algorithms.get(pool.name))
+        if why:
             return f"pool {pool.name}: {why}"
     # last: who asked for the object and did not get it would have gained from it
     return (
         "" if native.is_there() else "a farm without its compiled kernel (in a clone: make kernel)"
     )
+
+
+def _first_of(conditions: Mapping[str, Condition], value: object) -> str:
+    return next((why for why, holds in conditions.items() if holds(value)), "")
 
 
 class Properties(NamedTuple):
@@ -85,10 +123,10 @@ def why_not_these(setting: Setting, jobs: Properties) -> str:
     if rules.fail_fast:
         loses = any(pool.lifetime is not None or pool.lost_at for pool in setting.pools)
         if jobs.fails or (loses and jobs.in_matrix):
-            return "fail_fast, and jobs that fail"
+            return FAIL_FAST
     if rules.dedup and jobs.with_action:
-        return "dedup, and jobs with actions"
-    return "jobs with one id" if jobs.repeats_ids else ""
+        return DEDUP
+    return ONE_ID if jobs.repeats_ids else ""
 
 
 def why_whole(scenario: Scenario, setting: Setting) -> str:
@@ -100,8 +138,8 @@ def why_whole(scenario: Scenario, setting: Setting) -> str:
         ("jobs that are not generated one by one", len(made) < len(scenario.workload)),
         ("phases", scenario.phases is not None),
         ("a policy that is asked job by job", not takes_columns(rules.policy)),
-        ("fail_fast, and jobs that fail", rules.fail_fast and fails),
-        ("dedup, and jobs with actions", rules.dedup and acts),
+        (FAIL_FAST, rules.fail_fast and fails),
+        (DEDUP, rules.dedup and acts),
         ("builders that are lost", any(one.lifetime or one.lost_at for one in setting.pools)),
         ("an algorithm that looks at jobs", any(o.looks_closely for o in algorithms)),
     )
@@ -110,16 +148,3 @@ def why_whole(scenario: Scenario, setting: Setting) -> str:
 def _first(*reasons: tuple[str, bool]) -> str:
     """Return the first reason that holds; empty: none does."""
     return next((reason for reason, holds in reasons if holds), "")
-
-
-def _of_pool(pool: PoolSpec, algorithm: AnyAlgorithm | None) -> str:
-    known = algorithm is not None and not isinstance(algorithm, GuardedAlgorithm)
-    by_threads = pool.law is not None and isinstance(pool.law.cpu, ThreadSlowdown)
-    return _first(
-        ("a provisioning algorithm of the user's own", pool.provisioned and not known),
-        ("builders of the user's own", bool(pool.behaviour)),
-        ("a provisioner with late or wrong signals", pool.has_signals),
-        ("builders that report their load", pool.load_limits is not None),
-        ("contention by threads", by_threads),
-        (f"more than {MOST_COUNTED:,} slots a builder", pool.slots > MOST_COUNTED),
-    )

@@ -69,6 +69,9 @@ def spans_by_number(spans: tuple[float, ...]) -> Callable[[int], float]:
     return lambda number: spans[number % len(spans)]
 
 
+delays = st.none() | st.sampled_from([(0.0, 3.0), (0.1, 0.2)]).map(spans_by_number)
+
+
 @st.composite
 def pools(draw: st.DrawFn, *, changes: bool) -> list[PoolSpec]:
     """Draw pools, of which all builders stay unless there are changes; they run every platform."""
@@ -100,7 +103,7 @@ def pools(draw: st.DrawFn, *, changes: bool) -> list[PoolSpec]:
                 builders=draw(st.integers(1 if number < 2 else 0, 3)),
                 slots=draw(st.integers(1, 4)),
                 boot_time=draw(st.sampled_from([0.0, 0.0, 1.0, 5.0])),
-                boot_delay=draw(st.none() | st.sampled_from([(0.0, 3.0), (0.1, 0.2)]).map(spans_by_number)),
+                boot_delay=draw(delays),
                 pickup_time=draw(st.sampled_from([0.0, 0.0, 0.0, 1.0, 2.5])),
                 inter_job_time=draw(st.sampled_from([0.0, 0.0, 1.0])),
                 speed=draw(st.sampled_from([1.0, 1.0, 0.7, 3.0])),

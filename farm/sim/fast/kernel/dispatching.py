@@ -122,7 +122,9 @@ def dispatch(farm, lane, builder, slot):
     if pool.pickup_time > 0:
         farm.slots[first_slot(farm, builder) + slot].ends_at_work = np.inf
         picked_up_at = at + pool.pickup_time
-        put(farm.agenda, 0, slot_thing(farm, builder, slot), picked_up_at, code(LIFE, builder, slot))
+        put(
+            farm.agenda, 0, slot_thing(farm, builder, slot), picked_up_at, code(LIFE, builder, slot)
+        )
     else:
         soon(farm, STARTED, number)
         work_on(farm, builder, slot, number)
