@@ -53,6 +53,17 @@ _TIMES = {
 }
 #: what a file of this project, or of others, has for the project's names
 OTHER_NAMES = {"job_id": "id", "builder": "runner", "outcome": "result", "attempts": "attempt"}
+#: columns of jobs.csv that follow from others, or are of a simulated farm
+DERIVED = {
+    "waiting_time_s",
+    "service_time_s",
+    "response_time_s",
+    "stretch",
+    "declared_time_s",
+    "estimated_dispatch_at_s",
+    "dispatched_at_s",
+    "invocation",
+}
 _UNITS = {
     **SECONDS,
     "ns": 1e-9,
@@ -112,19 +123,41 @@ def missing_column(fields: Mapping[str, str], header: Iterable[str]) -> str | No
     return None
 
 
-def with_needed(
-    fields: Mapping[str, str], header: Iterable[str], needed: Collection[str]
+def with_recognised(
+    fields: Mapping[str, str],
+    header: Iterable[str],
+    names: Collection[str],
 ) -> dict[str, str]:
-    """Return the mapping with those needed times that a single other column is called after."""
-    others = [(time_named(name)[0], name) for name in header if name not in fields.values()]
-    known = {time_named(ours)[0] for ours in fields}
-    called = Counter(ours for ours, _ in others)
-    more = {
+    """Return the mapping with the other columns that are known by their own names.
+
+    A mapping adds to what is recognised without one. A time that several columns are called after
+    is none of them. When a job started and ended counts before how long it waited and ran.
+
+    Args:
+        fields: the columns that the user names, by our names.
+        header: the names of all columns.
+        names: our names of the columns that may be recognised.
+    """
+    others = [name for name in header if name not in fields.values() and name not in DERIVED]
+    known = {time_named(ours)[0] or ours for ours in fields}
+    ours_of = {name: time_named(name)[0] or _plain_name(name) for name in others}
+    columns_called = Counter(ours_of.values())
+    recognised = {
         ours: name
-        for ours, name in others
-        if ours is not None and ours in needed and ours not in known and called[ours] == 1
+        for name, ours in ours_of.items()
+        if ours in names and ours not in known and columns_called[ours] == 1
     }
-    return {**fields, **more}
+    found = {**fields, **recognised}
+    for instant, span in (("started", "wait"), ("finished", "duration")):
+        if span not in known and {instant, span} <= found.keys():
+            del found[span]
+    return found
+
+
+def _plain_name(column: str) -> str:
+    """Return our name of a column that is no time, if it is that, or one of jobs.csv."""
+    name = column.lower()
+    return OTHER_NAMES.get(name, name)
 
 
 def time_named(column: str) -> tuple[str | None, str]:

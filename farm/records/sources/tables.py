@@ -1,9 +1,10 @@
 """``csv`` and ``jsonl``: attempts of any other system, in columns or members that the user names.
 
 Known names: id job submitted eligible started finished wait duration result runner slots platform
-kind matrix user attempt. Without a mapping a column is known by its own name, also with an ending
-or a unit (``submitted_at``, ``Run Time (ms)``), and so are those of jobs.csv. Others become
-attributes. Numbers of a time are in the unit that the mapping says, or the column's name.
+kind matrix user attempt. A column is known by its own name, also with an ending or a unit
+(``submitted_at``, ``Run Time (ms)``), and so are those of jobs.csv. A mapping adds to these;
+without one, all other columns become attributes. Numbers of a time are in the unit that the mapping
+says, or the column's name.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from typing import TextIO
 
 from farm.records.attempt import Attempt
 from farm.records.columns import (
+    DERIVED,
     OTHER_NAMES,
     missing_column,
     result_of,
     span_of,
     table_of,
-    with_needed,
+    with_recognised,
     with_units,
 )
 from farm.records.reading import Reading
@@ -32,9 +34,6 @@ MANY = 1000
 INSTANTS = ("submitted", "eligible", "started", "finished")
 NAMES = ("id", "job", "runner", "platform", "kind", "matrix", "user")
 KNOWN = {*INSTANTS, *NAMES, "duration", "wait", "result", "slots", "attempt"}
-#: columns of jobs.csv that follow from others, or are of a simulated farm
-_DERIVED = {"waiting_time_s", "service_time_s", "response_time_s", "stretch", "declared_time_s",
-            "estimated_dispatch_at_s", "dispatched_at_s", "invocation"}  # fmt: skip
 
 
 def read_csv(reading: Reading, fields: Mapping[str, str]) -> Iterator[Attempt]:
@@ -103,32 +102,33 @@ def _given(
         if row.keys() != names:
             places, units = _places(row, fields, reading)
             names = row.keys()
-        yield {ours: row.get(theirs, "").strip() for theirs, ours in places.items()}, units
+        yield {ours: row.get(theirs, "").strip() for ours, theirs in places.items()}, units
 
 
 def _places(
     row: Mapping[str, str], fields: Mapping[str, str], reading: Reading
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return our name of each column that is used, by its own; and the units of the times."""
+    """Return the columns that are used, by our names, and the units of the times.
+
+    A column may stand for two of them: jobs that could start when they were submitted.
+    """
     if missing := missing_column(fields, row):
         reading.refuse(missing)
     if fields:
-        fields = with_needed(fields, row, ("submitted", "started"))
-        if not {"started", "wait"} & with_units(fields)[0].keys():
-            fields = with_needed(fields, row, ("wait",))
-    columns, units = with_units(fields or {name: name for name in row if name not in _DERIVED})
-    found = {theirs: ours for ours, theirs in columns.items()}
-    if not fields:
-        lower = ((theirs, ours.lower()) for theirs, ours in found.items())
-        found = {theirs: OTHER_NAMES.get(name, name) for theirs, name in lower}
+        columns, units = with_units(with_recognised(fields, row, KNOWN))
+    else:
+        by_name, units = with_units({name: name for name in row if name not in DERIVED})
+        columns = {
+            OTHER_NAMES.get(ours.lower(), ours.lower()): theirs for ours, theirs in by_name.items()
+        }
     instead = {"submitted": "eligible", "started": "wait"}
-    needed = [name for name in instead if {name, instead[name]}.isdisjoint(found.values())]
+    needed = [name for name in instead if {name, instead[name]}.isdisjoint(columns)]
     if needed:
         reading.refuse(
             f"found no column for {' and '.join(needed)}; allowed: --column {needed[0]}=NAME"
             f"{', or wait=NAME' if needed[0] == 'started' else ''}, one of {', '.join(row):.300}"
         )
-    return found, units
+    return columns, units
 
 
 def _attempt(row: tuple[dict[str, str], dict[str, str]], reading: Reading) -> Attempt:

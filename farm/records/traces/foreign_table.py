@@ -1,5 +1,7 @@
 """``csv`` from elsewhere: a table whose columns are named by ``fields`` (``--column OURS=THEIRS``).
 
+Other columns are known by their own names, as without a mapping.
+
 ======================  =====================================================================
 ``submitted``           required: when a job arrived
 ``duration``            how long it ran: seconds, another unit, or as ``5m30s``; or:
@@ -54,7 +56,7 @@ from farm.records.columns import (
     table_of,
     time_named,
     time_of,
-    with_needed,
+    with_recognised,
     with_units,
 )
 from farm.records.job_columns import COLUMNS
@@ -70,6 +72,8 @@ ENDED_BEFORE = 3
 """The place of that reason among those for which a row makes no job."""
 SPANS = ("duration", "wait", "declared_time")
 INSTANTS = ("submitted", "started", "finished")
+#: columns that are known by their own names, beside those that are mapped
+RECOGNISED = {*INSTANTS, "duration", "wait", "id", "runner", "result", "platform", "kind", "matrix"}
 
 
 def read(path: Path, fields: Mapping[str, str] | None = None) -> Records:
@@ -87,9 +91,7 @@ def _read(path: Path, text: str, fields: Mapping[str, str]) -> Records:
     header = _header(text, path)
     if missing := missing_column(fields, header):
         raise TraceError(f"{path}: {missing}")
-    fields = with_needed(fields, header, ("submitted", "duration"))
-    if "duration" not in with_units(fields)[0]:
-        fields = with_needed(fields, header, ("started", "finished"))
+    fields = with_recognised(fields, header, RECOGNISED)
     used, units = with_units(fields)
     _check(used, header, path)
     places = {name: place for place, name in enumerate(header)}
