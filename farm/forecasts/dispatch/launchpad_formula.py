@@ -85,6 +85,11 @@ class QueueEstimates:
         ahead = [rival.positions[: np.searchsorted(rival.positions, place)] for rival in rivals]
         return np.sort(np.concatenate(ahead)) if ahead else np.zeros(0, dtype=np.intp)
 
+    def predecessor_count(self, place: int) -> int:
+        """Return how many competing jobs are ahead of this one, without listing them."""
+        rivals = self.rivals(self.platform_at(place))
+        return sum(int(np.searchsorted(rival.positions, place)) for rival in rivals)
+
     def new_job(self, platform: Platform, place: int | None = None) -> float | None:
         """Estimate the dispatch of a job that is not in the queue, seconds; None if never.
 

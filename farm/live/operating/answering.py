@@ -181,20 +181,19 @@ def _known_at_once(state: JobState, scheduler: Scheduler) -> tuple[Waiting, bool
 def _place(
     state: JobState, scheduler: Scheduler, at: float
 ) -> Generator[bool, None, tuple[int | None, float | None]]:
-    """Return how many jobs of its platform are ahead of a job, and when it is dispatched."""
-    lane, mates = state.lane, list[int]()
+    """Return how many jobs that compete with a job are ahead of it, and when it is dispatched.
 
-    def look(other: JobState) -> None:
-        if other.lane is lane:
-            mates.append(other.serial)
-
-    lanes, builders = scheduler.dispatcher.matching.with_jobs(), scheduler.builders.values()
-    sweep = QueueSweep(lanes, builders, at, look=look)
+    Jobs of other platforms are among them where builders run both: of a job that runs anywhere,
+    they are all that came before it.
+    """
+    lanes = scheduler.dispatcher.matching.with_jobs()
+    sweep = QueueSweep(lanes, scheduler.builders.values(), at)
     while sweep.step():
         yield False
-    if state.serial not in sweep.places:
+    place = sweep.places.get(state.serial)
+    if place is None:
         return None, None
-    return mates.index(state.serial), sweep.estimate_of(state)
+    return sweep.estimates.predecessor_count(place), sweep.estimate_of(state)
 
 
 def _why(job: Waiting, *, has_pool: bool) -> str:

@@ -39,7 +39,7 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int
     submitted_at: float
     estimated_time: float
-    #: jobs before it in dispatch order on its platform; None: it does not wait
+    #: jobs before it in dispatch order that compete for its builders; None: it does not wait
     ahead: int | None = None
     #: builders that may run it: all there are, those that take jobs, those with a free slot
     builders: int = 0

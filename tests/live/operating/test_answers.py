@@ -101,6 +101,21 @@ def test_builders_are_busy_or_accept_no_jobs(farm: Ledger):
     assert told(farm, "c").why == "all 1 builders that could run it are drained, failed or leaving"
 
 
+def test_jobs_of_other_platforms_are_ahead_where_builders_run_both(farm: Ledger):
+    """A job that runs anywhere has all of them before it: it said none, beside the right time."""
+    farm.join("linux-1", pool="linux")
+    farm.join("arm-1", pool="arm", processors=("arm64",))
+    submit(farm, "running", "first", "second")
+    submit(farm, "on-arm", "third", platform=Platform("arm64", True))
+    submit(farm, "anywhere", platform=Platform())
+    submit(farm, "behind-it")
+
+    assert told(farm, "anywhere").ahead == 3
+    assert told(farm, "behind-it").ahead == 3
+    assert told(farm, "third").ahead == 0
+    assert told(farm, "anywhere").why.endswith("busy, 3 jobs are ahead")
+
+
 def test_builders_with_all_their_uses_taken(farm: Ledger):
     """They are not called drained: others take their place; the estimate expects them."""
     farm.join("linux-1", pool="linux", uses=1)
