@@ -155,6 +155,9 @@ class BuilderLost(_Event, frozen=True):
     reason: str = ""
     #: it was asked to leave: its attempts do not count against their jobs (``retries``)
     excused: bool = False
+    #: its machine was stopped for a while: in a fixed pool what replaces it has its name, so that
+    #: what is known of the machine by that name stays true
+    returns: bool = False
 
 
 class AttemptLost(_Event, frozen=True):

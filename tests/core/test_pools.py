@@ -69,6 +69,40 @@ def test_a_fixed_pool_is_kept_at_its_size(ledger, goes):
     assert farm.boot("p-3") == ["start a/2 on p-3.0"]
 
 
+def test_a_builder_whose_machine_returns_keeps_its_name(ledger):
+    """What was learned of the machine under that name would be of nobody, and BOINC start anew."""
+    farm = ledger(pools=[fixed()])
+    farm.open()
+    farm.boot("p-1")
+    farm.boot("p-2")
+
+    assert farm.lose("p-2", excused=True, returns=True) == ["request p-2"]
+    assert farm.commands[0].builder.index == 2
+    # a machine that is gone for good has a successor
+    assert farm.lose("p-1") == ["request p-3"]
+
+
+def test_only_a_pool_of_this_name_numbers_a_builder(ledger):
+    """A guest with a name of its own has a successor like any other."""
+    pool = fixed(name="p", builders=1)
+    assert [pool.number_of(name) for name in ("p-1", "p-20")] == [1, 20]
+    for name in ("p-x", "p-01", "q-1", "p", "p-", "p-1-2"):
+        assert pool.number_of(name) is None
+    farm = ledger(pools=[pool])
+    farm.join("guest")
+
+    assert farm.lose("guest", returns=True) == ["request p-1"]
+
+
+def test_a_provisioned_pool_decides_itself_who_returns(ledger):
+    """Its provisioner plans the number; nothing is requested in the place of a lost builder."""
+    farm = ledger(pools=[planned()])
+    farm.plan(start=1)
+    farm.boot("p-1")
+
+    assert farm.lose("p-1", excused=True, returns=True) == []
+
+
 def test_a_guest_in_a_full_pool_has_no_successor(ledger):
     """A builder that joined unrequested is one more than the pool should have."""
     farm = ledger(pools=[fixed(builders=1)])

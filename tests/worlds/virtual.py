@@ -168,9 +168,11 @@ class Ledger:
         """Give a waiting job another level, score or priority."""
         return self.tell(PriorityChanged(self.at, name, **change))
 
-    def lose(self, name: str, reason: str = "", *, excused: bool = False) -> list[str] | str:
+    def lose(
+        self, name: str, reason: str = "", *, excused: bool = False, returns: bool = False
+    ) -> list[str] | str:
         """Lose a builder without notice."""
-        return self.tell(BuilderLost(self.at, name, reason, excused))
+        return self.tell(BuilderLost(self.at, name, reason, excused, returns))
 
     def open(self, **how: Any) -> list[str] | str:
         """The farm opens."""

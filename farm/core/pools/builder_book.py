@@ -134,7 +134,10 @@ class BuilderBook:
         self._canceller.fail_fast(at)
         self._dispatcher.fill_lanes(lanes.values(), at)
         self._dispatcher.look_again(at)
-        self._keeper.replace(pool, at)
+        returning = None
+        if isinstance(event, events.BuilderLost) and event.returns:
+            returning = state.builder
+        self._keeper.replace(pool, at, returning)
 
     def _never_came(self, name: str, at: float) -> None:
         """Remove a requested builder that did not boot."""

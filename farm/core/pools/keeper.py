@@ -89,17 +89,29 @@ class PoolKeeper:
                 left[name] = surplus - len(booting)
         return left
 
-    def replace(self, pool: PoolCounts, at: float) -> None:
-        """Request the replacement of a builder that left, if its pool is fixed."""
+    def replace(self, pool: PoolCounts, at: float, returning: Builder | None = None) -> None:
+        """Request the replacement of a builder that left, if its pool is fixed.
+
+        ``returning``: the builder, if its machine comes back; the same one is requested then.
+        """
         spec = self.specs.get(pool.name)
-        if spec is not None and not spec.provisioned and self._missing(spec) > 0:
+        if spec is None or spec.provisioned or self._missing(spec) <= 0:
+            return
+        number = None if returning is None else spec.number_of(returning.id)
+        if returning is None or number is None:
             self._request(spec, 1, at)
+            return
+        # its properties are those that the pool has now
+        again = spec.builder(number, returning.index)
+        self._ask_for(again, at, outside=False)
 
     def _request(self, spec: PoolSpec, count: int, at: float, *, outside: bool = False) -> None:
         for _ in range(count):
-            builder = self._next(spec)
-            self.counts(spec.name).requested[builder.id] = BuilderRequest(builder, at)
-            self._out.append(RequestBuilder(builder, outside))
+            self._ask_for(self._next(spec), at, outside=outside)
+
+    def _ask_for(self, builder: Builder, at: float, *, outside: bool) -> None:
+        self.counts(builder.pool).requested[builder.id] = BuilderRequest(builder, at)
+        self._out.append(RequestBuilder(builder, outside))
 
     def may_make(self, spec: PoolSpec) -> bool:
         """Return whether a pool may still get builders, provisioned or as replacements."""

@@ -77,6 +77,13 @@ class PoolSpec(Behaviour, frozen=True, kw_only=True):
         leaving = (self.idle_timeout, self.uses, self.lifetime)
         return bool(self.lost_at) or any(one is not None for one in leaving)
 
+    def number_of(self, builder: str) -> int | None:
+        """Return which of the pool's builders this is; None: it has another name than these."""
+        name, _, number = builder.rpartition("-")
+        if name != self.name or not number.isdecimal() or f"{int(number)}" != number:
+            return None
+        return int(number)
+
     def builder(self, number: int, index: int) -> Builder:
         """Return the pool's n-th builder (from 1), the farm's ``index``-th."""
         broken = self.fails_to_boot is not None and self.fails_to_boot(number)

@@ -92,12 +92,28 @@ class Hosts:
                 del self._builders.wanted[builder]
                 self._send(host, self._roster.assign(host, play, self.now))
 
-    def lose(self, host: HostState, at: float, reason: str, *, excused: bool = False) -> None:
-        """Declare a host lost with all its builders (``excused``: it was asked to leave)."""
+    def lose(
+        self,
+        host: HostState,
+        at: float,
+        reason: str,
+        *,
+        excused: bool = False,
+        returns: bool = False,
+    ) -> None:
+        """Declare a host lost with all its builders.
+
+        Args:
+            host: the host.
+            at: now, farm time.
+            reason: why, for people.
+            excused: it was asked to leave. It may be started again, as by farm down and farm up.
+            returns: it was not, and yet is started again, with its farm.
+        """
         if host.plays and not excused:  # a host without builders had been dismissed
             log.warning("builder host %s is lost: %s", host.name, reason)
         for builder in self._roster.give_up(host):
-            self._gone(BuilderLost(at, builder, reason, excused))
+            self._gone(BuilderLost(at, builder, reason, excused, returns=excused or returns))
         self.place()
 
     def give_up(self, builder: str, at: float, reason: str, *, excused: bool = False) -> None:

@@ -256,7 +256,7 @@ class Protocol:
         self.submissions.go_on(saved)
         self.hosts.place()
         for host in self.roster.of_earlier_lives():
-            self.hosts.lose(host, at, "its farm ended")
+            self.hosts.lose(host, at, "its farm ended", returns=True)
         reason = "nothing is known of its host any more"
         for builder in (name for name in known if name not in self.roster.host_of):
-            self.out.add(BuilderLost(at, builder, reason, excused=True))
+            self.out.add(BuilderLost(at, builder, reason, excused=True, returns=True))
