@@ -30,8 +30,8 @@ from hypothesis.stateful import (
 
 from farm.core.errors import RunError
 from farm.core.model import Job, Platform
+from farm.live.redis.kept_connection import KeptConnection
 from farm.live.redis.keys import Keys
-from farm.live.redis.leader_fencing import WatchedKeys
 from farm.live.redis.server import EmbeddedServer
 from tests.fixtures.examples import in_search, number_of_examples, of_part
 from tests.worlds.stepwise import POOLS, Host, Leader, Stepwise
@@ -115,16 +115,16 @@ class Protocol(RuleBasedStateMachine):
     @precondition(lambda self: self.leader)
     @rule()
     def leader_commits_and_the_answer_is_lost(self) -> None:
-        exchange = WatchedKeys._exchange
+        exchange = KeptConnection.exchange
         broken = iter([True])
 
-        def cut(watched: WatchedKeys, commands: Any) -> Any:
-            answers = exchange(watched, commands)
+        def cut(connection: KeptConnection, commands: Any) -> Any:
+            answers = exchange(connection, commands)
             if ("EXEC",) in commands and next(broken, False):
                 raise redis.ConnectionError("cut")
             return answers
 
-        with mock.patch.object(WatchedKeys, "_exchange", cut):
+        with mock.patch.object(KeptConnection, "exchange", cut):
             self._leader.commit()
 
     @precondition(lambda self: self.leader)

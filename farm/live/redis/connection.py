@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+from collections.abc import Sequence
 from contextlib import closing
 from typing import Any, TypeAlias
 
@@ -31,7 +32,12 @@ def redacted(url: str) -> str:
 
 def server_time(client: Connection) -> float:
     """Return the time of day by the server's clock, which all machines of a farm ask (Unix)."""
-    seconds, micros = client.time()
+    return time_of(client.time())
+
+
+def time_of(answer: Sequence[int | bytes]) -> float:
+    """Return the instant (Unix) that the answer to TIME is."""
+    seconds, micros = answer
     return int(seconds) + int(micros) / 1e6
 
 

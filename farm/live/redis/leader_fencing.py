@@ -19,6 +19,7 @@ import redis
 
 from farm.core.errors import RunError
 from farm.live.redis.connection import Connection
+from farm.live.redis.kept_connection import Command, KeptConnection
 from farm.live.redis.keys import Keys
 from farm.live.redis.trouble import PassOverSpoilt, is_spoilt, trouble_of
 
@@ -26,9 +27,6 @@ from farm.live.redis.trouble import PassOverSpoilt, is_spoilt, trouble_of
 MAX_COUNT = 2**53
 #: attempts if the watched connection breaks between two calls, before the error is raised
 TRIES = 3
-
-Command = Sequence[object]
-"""A command's words."""
 
 
 class WatchedKeys:
@@ -42,7 +40,7 @@ class WatchedKeys:
     def __init__(self, client: Connection, keys: Sequence[str], *reads: Command) -> None:
         self._client = client
         self._look: list[Command] = [("WATCH", *keys), *reads]
-        self._connection: Any = None
+        self._connection = KeptConnection(client)
         #: the answers to the reads, if the keys are watched
         self._found: list[object] | None = None
 
@@ -53,8 +51,8 @@ class WatchedKeys:
         """
         if self._found is None:
             # of an earlier look something may have changed
-            stale = [] if self._connection is None else [("UNWATCH",)]
-            answers = self._exchange([*stale, *self._look])
+            stale = [("UNWATCH",)] if self._connection.is_taken else []
+            answers = self._connection.exchange([*stale, *self._look])
             self._found = self._checked(answers[len(stale) :])
         return self._found
 
@@ -71,10 +69,10 @@ class WatchedKeys:
         commands = [args for args, _ in pipe.command_stack]
         pipe.reset()
         self._found = None
-        if self._connection._sock is None:  # connected anew, it would watch nothing
+        if not self._connection.is_open:  # connected anew, it would watch nothing
             raise redis.WatchError("the connection was closed")
         try:
-            answers = self._exchange([("MULTI",), *commands, ("EXEC",), *self._look])
+            answers = self._connection.exchange([("MULTI",), *commands, ("EXEC",), *self._look])
         except (redis.ConnectionError, redis.TimeoutError) as error:
             raise redis.WatchError(f"the connection broke: {error}") from None
         done = answers[len(commands) + 1]
@@ -84,7 +82,7 @@ class WatchedKeys:
             raise next(one for one in answers if isinstance(one, Exception))
         if done is None:
             raise redis.WatchError("a watched key has changed")
-        return [str(args[1]) for args in commands], done
+        return [str(args[1]) if len(args) > 1 else "" for args in commands], done
 
     def forget(self) -> None:
         """Read anew before the next transaction."""
@@ -96,26 +94,6 @@ class WatchedKeys:
             if isinstance(answer, Exception) and not is_spoilt(answer):
                 raise answer
         return [None if isinstance(one, Exception) else one for one in answers[1:]]
-
-    def _exchange(self, commands: Sequence[Command]) -> list[Any]:
-        """Send commands together; return their answers, exceptions among them."""
-        pool = self._client.connection_pool
-        if self._connection is None:
-            self._connection = pool.get_connection()
-        connection, answers = self._connection, list[Any]()
-        try:
-            connection.send_packed_command(connection.pack_commands(commands))
-            for _ in commands:
-                try:
-                    answers.append(connection.read_response())
-                except redis.ResponseError as error:
-                    answers.append(error)
-        except BaseException:
-            self._connection = None
-            connection.disconnect()
-            pool.release(connection)
-            raise
-        return answers
 
 
 class DeposedError(RunError):

@@ -16,6 +16,7 @@ import redis
 
 from farm.core.errors import ServerError
 from farm.live.redis.connection import Connection, redacted
+from farm.live.redis.kept_connection import KeptConnection, RepeatedCommands
 from farm.live.redis.keys import UNREADABLE, Keys
 from farm.live.redis.leader_fencing import (
     Charge,
@@ -65,6 +66,31 @@ class Holder(msgspec.Struct, frozen=True):
     def has_died(self) -> bool:
         """Return whether it is known to have ended; that is only known for local processes."""
         return self.is_local and not is_alive(self.pid, self.began)
+
+
+class HolderWatch:
+    """Notices the end of a holder on the same machine; from look to look it is the same one."""
+
+    def __init__(self) -> None:
+        self._holder: Holder | None = None
+        self._ends: tuple[int, ...] = ()
+        self._open = contextlib.ExitStack()
+
+    def wait(self, wait: Wait, holder: Holder, timeout: float) -> bool | None:
+        """Wait until the holder ends, at most ``timeout`` real seconds; as ``wait``."""
+        if holder != self._holder:
+            self.close()
+            if holder.is_local:
+                self._ends = self._open.enter_context(end_of(holder.pid))
+            self._holder = holder
+            if holder.has_died:  # before it was watched
+                timeout = 0.0
+        return wait(timeout, *self._ends)
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._open.close()
+        self._holder, self._ends = None, ()
 
 
 def _unless_spoilt(answer: Any) -> Any:
@@ -182,8 +208,15 @@ class Lease:
         self._epoch = 0
         #: when it expires on the server at the earliest (monotonic)
         self._expires_at = 0.0
-        self._watched = WatchedKeys(
-            client, [self._key], ("HMGET", keys.fence, *Charge._fields), ("GET", self._key)
+        read_charge = ("HMGET", keys.fence, *Charge._fields)
+        self._watched = WatchedKeys(client, [self._key], read_charge, ("GET", self._key))
+        self._connection = KeptConnection(client)
+        #: see ``_look``, ``_refresh``
+        self._looks = RepeatedCommands(
+            ("GET", self._key), ("PTTL", self._key), read_charge, ("SETRANGE", self._key, 0, "")
+        )
+        self._extends = RepeatedCommands(
+            ("GETEX", self._key, "PX", int(lease_time * 1000)), read_charge
         )
         self._renewal = threading.Lock()
         self._stop = threading.Event()
@@ -217,26 +250,21 @@ class Lease:
         fence = self.try_to_take(client)
         if fence is None:
             on_charge(False)
-        while fence is None:
-            if self._pause(wait):
-                raise SystemExit(0)  # nothing was begun, so nothing is to be ended
-            with contextlib.suppress(redis.RedisError):
-                fence = self.try_to_take(client)
+        with contextlib.closing(HolderWatch()) as watch:
+            while fence is None:
+                if self._pause(wait, watch):
+                    raise SystemExit(0)  # nothing was begun, so nothing is to be ended
+                with contextlib.suppress(redis.RedisError):
+                    fence = self.try_to_take(client)
         on_charge(True)
         return fence
 
-    def _pause(self, wait: Wait) -> bool | None:
+    def _pause(self, wait: Wait, watch: HolderWatch) -> bool | None:
         """Wait until the lease may be free, or the next look is due."""
         if self._held_by is None or self._held_by.expires_in <= 0:
             return wait(SOON)
         holder, expires_in = self._held_by
-        timeout = min(expires_in, STANDBY_INTERVAL)
-        if not holder.is_local:
-            return wait(timeout)
-        with end_of(holder.pid) as watched:
-            if holder.has_died:  # before it was watched
-                timeout = 0.0
-            return wait(timeout, *watched)
+        return watch.wait(wait, holder, min(expires_in, STANDBY_INTERVAL))
 
     def try_to_take(self, client: Connection) -> Fence | None:
         """Take charge of the farm; None if another process has it, or may come back for it.
@@ -262,13 +290,7 @@ class Lease:
         writes refuses that one too, so a standby notices that the holder cannot renew its lease.
         With reads alone the lease would look valid until the trouble is over, and free right after.
         """
-        pipe = self._client.pipeline(transaction=False)
-        pipe.get(self._key)
-        pipe.pttl(self._key)
-        pipe.hmget(self._keys.fence, *Charge._fields)
-        pipe.setrange(self._key, 0, "")
-        lease, left_ms, charge, written = pipe.execute(raise_on_error=False)
-
+        lease, left_ms, charge, written = self._connection.repeat(self._looks)
         lease = _unless_spoilt(lease)
         self._see(charge_of(_unless_spoilt(charge)))
         holder = holder_of(lease)
@@ -364,7 +386,15 @@ class Lease:
             self._expires_at = asked_at + self._time
 
     def _refresh(self) -> bool:
-        """Extend the lease, even if it has expired or was deleted, unless another has taken it."""
+        """Extend the lease, even if it has expired or was deleted, unless another has taken it.
+
+        A lease that is there is read and extended by one command. So one that was deposed may
+        extend the other's lease, once, as it learns of that by the same answer.
+        """
+        extended, charge = self._connection.repeat(self._extends)
+        if extended == self._value:
+            return charge_of(_unless_spoilt(charge)).epoch <= self._epoch
+        self._watched.forget()
         values, value = self._watched.read()
         if charge_of(values).epoch > self._epoch or value not in (self._value, None):
             return False

@@ -22,6 +22,9 @@ READING = (
     "+lrange", "+smembers", "+xlen", "+zcard", "+zrange", "+zrangebylex", "+zrank", "+zscore",
 )  # fmt: skip
 
+#: taking, renewing and releasing a lease
+HOLDING = ("+set", "+getex", "+setrange", "+pttl", "+del", "+hset", "+watch")
+
 #: stands for a host's name in the keys of a user that may play any host
 ANY_HOST = "*"
 
@@ -81,10 +84,7 @@ ROLES: dict[str, Role] = {
             Grant(("+xadd",), ("plans",), "%W"),
             # small ones, read together at one instant
             Grant(("+hgetall",), ("pools", "requested", "hosts"), "%R"),
-            Grant(
-                (*READING, "+hgetall", "+set", "+setrange", "+pttl", "+del", "+hset", "+watch"),
-                ("provisioner", "provisioner:*"),
-            ),
+            Grant((*READING, "+hgetall", *HOLDING), ("provisioner", "provisioner:*")),
         ),
     ),
     "scheduler": Role(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 import redis
 
-from farm.live.redis.connection import Connection, server_time
+from farm.live.redis.connection import Connection, server_time, time_of
 from farm.live.redis.keys import Keys
 from farm.live.redis.leader_fencing import Fence, LostWritesError
 from farm.live.store.saved import SchedulerMemory
@@ -32,13 +34,21 @@ class Notices:
         self._client = client
         self._keys = keys
         self._json = msgspec.json.Encoder().encode
+        #: what the server's clock shows more than this process's monotonic one, seconds;
+        #: None: it has not been asked since the last publication failed
+        self._clock_ahead: float | None = None
         #: writes what was published last
         self.publish_again: Callable[[Connection], object] = lambda _: None
 
     def server_time(self) -> float:
-        """Return the time of day by the server's clock (Unix); 0 if it is away."""
+        """Return the time of day by the server's clock (Unix), as the last publication found it.
+
+        It is asked before the first one; 0 if the server is away.
+        """
         with contextlib.suppress(redis.RedisError):
-            return server_time(self._client)
+            if self._clock_ahead is None:
+                self._clock_ahead = server_time(self._client) - time.monotonic()
+            return time.monotonic() + self._clock_ahead
         return 0.0
 
     def publish(
@@ -54,8 +64,14 @@ class Notices:
                     pipe.hset(key, mapping={name: json(value) for name, value in values.items()})
             pipe.set(keys.status, json(status))
 
+        def fill_and_ask(pipe: Connection) -> None:
+            fill(pipe)
+            pipe.time()
+
         self.publish_again = fill
-        self._write(fill)
+        self._clock_ahead = None
+        if answers := self._write(fill_and_ask):
+            self._clock_ahead = time_of(answers[-1]) - time.monotonic()
 
     def reply(self, answer: object, *reply_to: str) -> None:
         """Push the answer to one question, or to several, where the askers wait for it."""
@@ -115,7 +131,9 @@ class Notices:
             return surplus > FORGET_AT_ONCE
         return True
 
-    def _write(self, fill: Callable[[Connection], object]) -> None:
+    def _write(self, fill: Callable[[Connection], object]) -> list[Any]:
+        """Return the answers; none if it could not be written."""
         # a server that lost what it had is restored by the next commit
         with contextlib.suppress(redis.RedisError, LostWritesError):
-            self._fence.write(fill)
+            return self._fence.write(fill)
+        return []

@@ -30,6 +30,8 @@ AT_ONCE = 100
 MOST_SENDERS = 10_000
 #: real seconds for which the server waits for something to read, before it says that there is none
 BLOCK = 5.0
+#: a read that waited so long (real seconds) found all that there was: the next one may wait at once
+REST = 0.1
 
 URGENT: tuple[Stream, ...] = tuple(name for name in STREAMS if name != "submissions")
 
@@ -198,8 +200,9 @@ class Inbox:
                 self._owed = True
                 return urgent
         self._owed = False
+        began = time.monotonic()
         found = self._read(STREAMS if submissions else URGENT, 1, timeout)
-        self._found_some = found is not None
+        self._found_some = found is not None and time.monotonic() < began + REST
         return found or []
 
     def begin_again(self, cursor: Cursor) -> Cursor:

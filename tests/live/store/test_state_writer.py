@@ -12,6 +12,7 @@ from farm.core.events import JobsSubmitted
 from farm.core.model import Job, Platform
 from farm.core.state.snapshot import snapshot_of
 from farm.live.commits import counts_of
+from farm.live.redis.connection import server_time
 from farm.live.redis.keys import Keys
 from farm.live.store import state_writer
 from farm.live.store.batch import Batch
@@ -199,6 +200,24 @@ def test_an_idle_farm_whose_server_is_emptied_is_rewritten(client, keys: Keys):
     leader.commit()
     assert client.get(keys.status) == written
     assert client.hexists(keys.meta, "cursor")
+
+
+@pytest.mark.live
+def test_what_is_published_brings_the_servers_time_along(client, keys: Keys):
+    """Every two seconds a farm at rest asked for it alone. It is asked anew after trouble."""
+    leader = Leader(client, keys, Clock())
+    leader.commit()
+    notices, status = leader.world.notices, leader.world.status()
+    notices.publish({}, {}, status)
+    client.config_resetstat()
+    shown = notices.server_time()
+    assert "cmdstat_time" not in client.info("commandstats")
+    assert abs(shown - server_time(client)) < 1.0
+    client.delete(keys.fence)
+    notices.publish({}, {}, status)
+    client.config_resetstat()
+    assert notices.server_time() >= shown
+    assert client.info("commandstats")["cmdstat_time"]["calls"] == 1
 
 
 @pytest.mark.live

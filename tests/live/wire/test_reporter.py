@@ -224,6 +224,21 @@ def test_the_inbox_keeps_its_connection(client, keys, monkeypatch):
         assert len(taken) <= taken_by_the_test + (number == 1)
 
 
+def test_a_read_that_waited_is_not_repeated(client, keys, monkeypatch):
+    """It found all that there was; a farm at rest asked again after every heartbeat."""
+    monkeypatch.setattr("farm.live.wire.inbox.REST", 0.0)
+    inbox = Inbox(client, keys)
+    for number in range(1, 4):
+        envelope = encode(Envelope(VERSION, "host", "life", number, (wire.Beat(),)))
+        assert inbox.read(0.001) == []
+        client.xadd(keys.stream("reports"), {"m": envelope})
+        while not inbox.read(0.01):
+            pass
+    client.config_resetstat()
+    assert inbox.read(0.001) == []
+    assert client.info("commandstats")["cmdstat_xread"]["calls"] == 1
+
+
 def test_a_connection_that_broke_is_replaced(client, keys):
     """Whether a read waited on it or not, the one after the error is answered."""
     inbox = Inbox(client, keys)
