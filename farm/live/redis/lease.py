@@ -35,6 +35,11 @@ from farm.processes.identity import began_at, end_of, is_alive, process_space
 LEASE_TIME = 2.0
 #: real seconds that a holder has, once trouble with the server is over, to take its lease again
 GRACE = 3 * LEASE_TIME
+#: share of its lease time after which a holder renews it
+RENEWED_AFTER = 0.25
+#: share of the lease time within which a server answers: one that took longer may have kept the
+#: holder from renewing the lease for so long that it has expired
+ANSWERED_WITHIN = 0.25
 #: real seconds between two looks of one that stands by, who is woken by the end of a holder on the
 #: same machine, and knows when the lease expires. Shorter than the time for which a trouble with
 #: the server lasts before a holder has lost its lease by it
@@ -126,8 +131,9 @@ class Vacancy(msgspec.Struct, frozen=True):
     An absent lease does not mean that its holder is dead. While the server is in trouble the holder
     cannot renew its lease, and a server that lost its data has lost the lease too; in both cases
     the holder still has the farm in memory. So an absent lease is reserved for a holder that may be
-    alive: for one lease time after the first look, as trouble may just have ended, and for a longer
-    grace period after every sign of trouble.
+    alive: for one lease time after the first look, as trouble may just have ended, or after an
+    answer that came late, as the holder's renewal waits behind what the server does; and for a
+    longer grace period after every sign of trouble.
 
     A present lease ends when the server says so, by its clock. If that was set back, it says so too
     late, and shows more time left than any holder asks for. From then on this process's own clock
@@ -162,6 +168,11 @@ class Vacancy(msgspec.Struct, frozen=True):
             reserved_until = now + grace
         highest_epoch = max(charge.epoch, self.highest_epoch)
         return Vacancy(charge, highest_epoch, reserved_until, self.overdue_at)
+
+    def after_late_answer(self, now: float, *, lease_time: float) -> Vacancy:
+        """Return the state after an answer that took so long that a lease may have expired."""
+        reserved_until = max(self.reserved_until or 0.0, now + lease_time)
+        return msgspec.structs.replace(self, reserved_until=reserved_until)
 
     def after_trouble(self, now: float, *, grace: float) -> Vacancy:
         """Return the state after a sign of trouble with the server."""
@@ -290,7 +301,12 @@ class Lease:
         writes refuses that one too, so a standby notices that the holder cannot renew its lease.
         With reads alone the lease would look valid until the trouble is over, and free right after.
         """
+        asked_at = time.monotonic()
         lease, left_ms, charge, written = self._connection.repeat(self._looks)
+        answered_at = time.monotonic()
+
+        if answered_at - asked_at > ANSWERED_WITHIN * self._time:
+            self._vacancy = self._vacancy.after_late_answer(answered_at, lease_time=self._time)
         lease = _unless_spoilt(lease)
         self._see(charge_of(_unless_spoilt(charge)))
         holder = holder_of(lease)
@@ -372,7 +388,7 @@ class Lease:
             pipe.execute()
 
     def _keep(self) -> None:
-        while not self._stop.wait(self._time / 4):
+        while not self._stop.wait(RENEWED_AFTER * self._time):
             # a server that is away, or still reads what it had: the next try will show
             with contextlib.suppress(redis.RedisError):
                 self._renew()

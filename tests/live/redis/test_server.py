@@ -94,13 +94,6 @@ def test_another_service_on_the_port():
         thread.join(30)
 
 
-def renew(holder: Lease) -> None:
-    """Let the holder's thread try twice: a lease that was changed is decided on anew."""
-    with contextlib.suppress(redis.WatchError):
-        holder._renew()
-    holder._renew()
-
-
 @pytest.mark.live
 class TestRealServer:
     def test_password(self):
@@ -375,15 +368,45 @@ class TestRealServer:
         assert standby.try_to_take(client) is None
         assert standby._held_by is not None
         assert standby._held_by.expires_in == 2.0
-        renew(holder)
+        holder._renew()
         now += 2.0
         assert standby.try_to_take(client) is None
         client.pexpire(keys.lease, 3_600_000)
         assert standby.try_to_take(client) is None
         now += 2.0
         assert standby.try_to_take(client) is not None
-        renew(holder)
+        holder._renew()
         assert holder.lost
+        holder.release()
+        standby.release()
+
+    def test_an_expired_lease_is_taken_again_at_once(self, client, keys):
+        """The first try was void, as the lease had changed: the standby came before the second."""
+        holder = Lease(client, keys)
+        assert holder.try_to_take(client) is not None
+        holder._stop.set()
+        holder._renew()  # from here on it is watched
+        client.delete(keys.lease)
+        holder._renew()
+        assert client.get(keys.lease) == holder._value
+        holder.release()
+
+    def test_a_lease_is_left_to_a_holder_whose_server_was_busy(self, client, keys, monkeypatch):
+        """Large answers to others kept the renewal waiting: the leader was deposed for that."""
+        now = 1000.0
+        clock = SimpleNamespace(monotonic=lambda: now)
+        monkeypatch.setattr("farm.live.redis.lease.time", clock)
+        holder, standby = Lease(client, keys), watching(client, keys)
+        assert holder.try_to_take(client) is not None
+        holder._stop.set()
+        client.delete(keys.lease)
+        with monkeypatch.context() as late:
+            late.setattr("farm.live.redis.lease.ANSWERED_WITHIN", -1.0)
+            assert standby.try_to_take(client) is None
+        now += 1.9
+        assert standby.try_to_take(client) is None
+        now += 0.2
+        assert standby.try_to_take(client) is not None
         holder.release()
         standby.release()
 
