@@ -1,4 +1,8 @@
-"""A whole campaign: a farm comes up, gets jobs and faults, and is audited when all is over."""
+"""A whole campaign: a farm comes up, gets jobs and faults, and is audited when all is over.
+
+What it has done is in its folder, so that one that was interrupted can be continued: the plan, the
+faults that are over, and all that the farm left. The fault in which it was interrupted comes again.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +19,17 @@ from typing import Self
 import msgspec
 
 from chaos.farm import STEP, UP_TIMEOUT, ChaosFarm, until
-from chaos.faults import Lift, inject
-from chaos.plan import Fault
+from chaos.faults import Lift, Scene, inject
+from chaos.plan import ENDURED, Fault, FaultKind
+from chaos.rivals import Rivals, RivalsNews
 from chaos.server_faults import AWAY, ServerFaults
 from chaos.verdict import Recovery, Verdict, judge
 from farm.core.commands import EndJob
-from farm.core.errors import RunError
+from farm.core.errors import InputError, RunError
 from farm.core.model import Job
 from farm.live.operating.client import FarmClient
 from farm.scenario import Scenario
+from farm.whole_files import write_whole
 from farm.workload import build_jobs
 
 log = logging.getLogger("farm.chaos")
@@ -36,6 +42,53 @@ STUCK_AFTER = 60.0
 HOPELESS = 2
 #: farm seconds that the job takes which shows that the farm works again
 PROBE_TIME = 0.01
+#: real seconds for the processes of a campaign that was killed to end
+LEFT_TIMEOUT = 60.0
+PLAN, DONE = "campaign.json", "faults.jsonl"
+
+
+class CampaignPlan(msgspec.Struct, frozen=True):
+    """What a campaign is to do; the same plan is the same faults and jobs."""
+
+    scenario: str
+    seed: int
+    faults: int
+    jobs: int
+    kinds: tuple[FaultKind, ...]
+
+
+class FaultDone(msgspec.Struct, frozen=True, kw_only=True):
+    """A fault that is over, and what is to be known of it when the campaign is continued."""
+
+    at: float
+    fault: Fault
+    #: real seconds; None: the farm did not recover
+    recovery: float | None
+    #: so far: processes that outlived their keeper, and ends of the keeper by itself
+    orphans: int
+    gave_up: int
+    rivals: RivalsNews = RivalsNews()
+
+
+def faults_done(folder: Path, plan: CampaignPlan) -> list[FaultDone]:
+    """Return the faults of an interrupted campaign that are over; InputError for another plan."""
+    try:
+        kept = msgspec.json.decode((folder / PLAN).read_bytes(), type=CampaignPlan)
+    except (OSError, msgspec.DecodeError) as error:
+        raise InputError(f"--resume: no campaign can be continued in {folder}: {error}") from None
+    for name in CampaignPlan.__struct_fields__:
+        found, wanted = getattr(kept, name), getattr(plan, name)
+        if found != wanted:
+            shown = "another one" if name == "scenario" else f"{wanted}; the campaign has {found}"
+            raise InputError(
+                f"--resume: {name}: found {shown}; allowed: the options of the campaign in {folder}"
+            )
+    try:
+        lines = (folder / DONE).read_bytes().splitlines(keepends=True)
+    except FileNotFoundError:
+        return []
+    whole = (line for line in lines if line.endswith(b"\n"))
+    return [msgspec.json.decode(line, type=FaultDone) for line in whole]
 
 
 class Campaign:
@@ -43,70 +96,129 @@ class Campaign:
 
     Args:
         scenario: the farm's, and the workload that the jobs are taken from.
-        folder: an empty one, for everything that the farm leaves.
+        folder: for everything that the farm leaves: an empty one, or that of the same campaign,
+            which was interrupted.
+        plan: the same in numbers; it is kept in the folder.
         show: called with the current step.
     """
 
-    def __init__(self, scenario: Scenario, folder: Path, show: Callable[[str], None]) -> None:
+    def __init__(
+        self, scenario: Scenario, folder: Path, plan: CampaignPlan, show: Callable[[str], None]
+    ) -> None:
         self._scenario = scenario
+        self._is_resumed = (folder / PLAN).exists()
+        self._done = faults_done(folder, plan) if self._is_resumed else []
         self._farm = ChaosFarm(folder, scenario.to_yaml())
         self._show = show
-        self._notes = folder / "faults.jsonl"
+        self._notes = folder / DONE
         self._link = Link(self._farm)
         self._recoveries: list[Recovery] = []
         self._submitted: set[str] = set()
+        self._rivals = Rivals()
+        write_whole(folder / PLAN, msgspec.json.encode(plan))
 
     def run(self, faults: Sequence[Fault], jobs: int) -> Verdict:
         """Carry out the plan, wait for the end of all jobs, and judge. Raises RunError."""
         number = len(faults)
         supply = jobs_like(self._scenario)
+        shares = {}
+        for fault in faults:
+            share = jobs * fault.number // number - jobs * (fault.number - 1) // number
+            shares[fault.number] = list(islice(supply, max(1, share)))
         try:
+            if self._is_resumed:
+                self._farm.await_gone(LEFT_TIMEOUT)
             self._farm.start()
             self._farm.await_up()
             with Feeder(self._link) as feeder:
-                for fault in faults:
-                    share = jobs * fault.number // number - jobs * (fault.number - 1) // number
+                for fault in faults[: len(self._done)]:
+                    self._take_up(fault, shares[fault.number], feeder)
+                for fault in faults[len(self._done) :]:
                     self._show(f"fault {fault.number} of {number}: {fault.kind.value}")
-                    self._run_fault(fault, list(islice(supply, max(1, share))), feeder)
+                    self._run_fault(fault, shares[fault.number], feeder)
                     if self._is_hopeless:
                         log.error("the farm does not recover any more: no further faults")
                         break
+                self._submitted |= self._rivals.acknowledged
                 self._show("waiting for the end of all jobs")
                 ends, live = self._await_the_end(feeder)
         finally:
             self._link.close()
             self._farm.close()
-        return judge(self._farm, self._recoveries, self._submitted, ends, live)
+        mistakes = self._rivals.mistakes(ends)
+        return judge(self._farm, self._recoveries, self._submitted, ends, live, mistakes)
 
     @property
     def _is_hopeless(self) -> bool:
         last = [one.seconds for one in self._recoveries[-HOPELESS:]]
         return len(last) == HOPELESS and min(last) == float("inf")
 
+    def _take_up(self, fault: Fault, jobs: list[Job], feeder: Feeder) -> None:
+        """Go on from a fault that an interrupted campaign has had; its jobs may not be there."""
+        done = self._done[fault.number - 1]
+        seconds = float("inf") if done.recovery is None else done.recovery
+        self._recoveries.append(Recovery(fault.kind, seconds))
+        self._farm.orphans, self._farm.gave_up = done.orphans, done.gave_up
+        self._rivals.take_up(done.rivals)
+        again = [*jobs[:-1], _probe(jobs[-1], fault.number)]
+        self._submitted.update(job.id for job in again)
+        feeder.put(again)
+
     def _run_fault(self, fault: Fault, jobs: list[Job], feeder: Feeder) -> None:
         farm = self._farm
         until(lambda: False, farm.supervise, fault.pause)
-        lift = self._inject(fault)
-        probe = _probe(jobs.pop(), fault.number)
-        self._submitted.update(job.id for job in (*jobs, probe))
-        feeder.put([*jobs, probe])
-        until(lambda: False, farm.supervise, fault.holds)
-        if lift is not None:
-            until(lambda: tried(lambda: lift(self._link.server)), farm.supervise, RECOVERY_TIMEOUT)
         began = time.monotonic()
-        there = until(lambda: self._link.has_ended(probe.id), farm.supervise, RECOVERY_TIMEOUT)
-        seconds = time.monotonic() - began if there else float("inf")
-        self._recoveries.append(Recovery(fault.kind, seconds))
-        with self._notes.open("ab") as file:
-            note = {"at": time.time(), "fault": fault, "recovery": seconds if there else None}
-            file.write(msgspec.json.encode(note) + b"\n")
+        lift = self._inject(fault, jobs[-1])
+        # that of a fault which comes again may have ended in the interrupted campaign
+        again = "-resumed" if self._is_resumed and fault.number == len(self._done) + 1 else ""
+        probe = _probe(jobs[-1], fault.number, again)
+        self._submitted.update(job.id for job in (*jobs[:-1], probe))
+        feeder.put([*jobs[:-1], probe])
+        if fault.kind in ENDURED:
+            there = self._await_end_of(probe)
+            seconds = time.monotonic() - began
+            until(lambda: False, farm.supervise, fault.holds - seconds)
+            self._lift(lift)
+        else:
+            until(lambda: False, farm.supervise, fault.holds)
+            self._lift(lift)
+            began = time.monotonic()
+            there = self._await_end_of(probe)
+            seconds = time.monotonic() - began
+        self._recoveries.append(Recovery(fault.kind, seconds if there else float("inf")))
+        self._note(fault, seconds if there else None)
 
-    def _inject(self, fault: Fault) -> Lift | None:
+    def _await_end_of(self, probe: Job) -> bool:
+        return until(lambda: self._link.has_ended(probe.id), self._farm.supervise, RECOVERY_TIMEOUT)
+
+    def _lift(self, lift: Lift | None) -> None:
+        if lift is not None:
+            until(
+                lambda: tried(lambda: lift(self._link.server)),
+                self._farm.supervise,
+                RECOVERY_TIMEOUT,
+            )
+
+    def _note(self, fault: Fault, recovery: float | None) -> None:
+        """Write down that a fault is over."""
+        done = FaultDone(
+            at=time.time(),
+            fault=fault,
+            recovery=recovery,
+            orphans=self._farm.orphans,
+            gave_up=self._farm.gave_up,
+            rivals=self._rivals.news(),
+        )
+        with self._notes.open("ab") as file:
+            file.write(msgspec.json.encode(done) + b"\n")
+
+    def _inject(self, fault: Fault, job: Job) -> Lift | None:
         """Carry the fault out as soon as the server can be reached."""
         lifts: list[Lift | None] = []
 
         def inject_now() -> None:
-            lifts.append(inject(fault, self._farm, self._link.server()))
+            scene = Scene(self._farm, self._link.server(), self._rivals, job)
+            lifts.append(inject(fault, scene))
 
         if not until(lambda: tried(inject_now), self._farm.supervise, RECOVERY_TIMEOUT):
             raise RunError(f"the farm's server is away for good (logs: {self._farm.state})")
@@ -216,6 +328,7 @@ def jobs_like(scenario: Scenario) -> Iterator[Job]:
             yield msgspec.structs.replace(job, id=f"chaos-{number}", arrived_at=None, matrix=None)
 
 
-def _probe(job: Job, number: int) -> Job:
+def _probe(job: Job, number: int, again: str = "") -> Job:
     """Return a job that shows that the farm works: it takes no time, and goes before all others."""
-    return msgspec.structs.replace(job, id=f"probe-{number}", level=1, service_time=PROBE_TIME)
+    name = f"probe-{number}{again}"
+    return msgspec.structs.replace(job, id=name, level=1, service_time=PROBE_TIME)

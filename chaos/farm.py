@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 import random
+import resource
 import shlex
 import signal
 import subprocess
@@ -16,7 +17,7 @@ from pathlib import Path
 
 from chaos.machine import Machine
 from chaos.server_faults import ServerFaults
-from farm.app.long_running.farm_place import FarmPlace, read_place
+from farm.app.long_running.farm_place import FarmPlace, place_file, read_place
 from farm.core.errors import InputError, RunError
 from farm.live.redis.server import EmbeddedServer, choose_server
 from farm.live.settings import environment_of_another
@@ -31,6 +32,8 @@ UP_TIMEOUT, DOWN_TIMEOUT = 120.0, 60.0
 #: real seconds within which no process is left of a farm whose keeper has ended
 GONE_WITHIN = 15.0
 STEP = 0.05
+#: descriptors beyond which a process opens none when it is denied more
+FEW_FILES = 3
 
 Process = tuple[int, str]
 """A process: its id, and when it began."""
@@ -76,7 +79,7 @@ class ChaosFarm:
         """
         server = choose_server(None)
         program = self.folder / "bin/redis-server"
-        program.parent.mkdir()
+        program.parent.mkdir(exist_ok=True)
         if isinstance(server, EmbeddedServer):
             words = f'exec {shlex.quote(str(server.binary))} "$@" --auto-aof-rewrite-percentage 0'
             program.write_text(f"#!/bin/sh\n{words}\n")
@@ -87,7 +90,7 @@ class ChaosFarm:
 
     def start(self) -> None:
         """Start the keeper; it comes up by itself."""
-        words = ["farm", "up", "scenario.yaml", "--foreground", "--dir=farm"]
+        words = ["farm", "up", "scenario.yaml", "--foreground", "--dir=farm", "--metrics-port=0"]
         with (self.folder / "keeper.log").open("ab") as sink:
             self._keeper = subprocess.Popen(
                 [sys.executable, "-m", *words],
@@ -117,6 +120,14 @@ class ChaosFarm:
                 raise RunError(f"the farm did not come up (logs: {self.state})")
             time.sleep(STEP)
         self.supervise()
+
+    def await_gone(self, timeout: float) -> None:
+        """Return when no process of an earlier keeper is left; raises RunError."""
+        deadline = time.monotonic() + timeout
+        while self.processes():
+            if time.monotonic() > deadline:
+                raise RunError(f"processes of an earlier campaign still run in {self.folder}")
+            time.sleep(STEP)
 
     def end(self, kind: signal.Signals) -> None:
         """End the keeper by a signal (SIGTERM: running jobs end first) and wait for that."""
@@ -175,6 +186,10 @@ class ChaosFarm:
                     found[int(path.name)] = (path / "cmdline").read_text().split("\0")
         return found
 
+    def forget_place(self) -> None:
+        """Remove the file that says where the farm is."""
+        place_file(self.state).unlink(missing_ok=True)
+
     def find(self, target: str, server: ServerFaults, rng: random.Random) -> Process | None:
         """Return a process of this role; None: there is none just now."""
         if target == "keeper":
@@ -220,6 +235,21 @@ def send(process: Process, kind: signal.Signals) -> None:
     if is_alive(*process):
         with contextlib.suppress(ProcessLookupError):
             os.kill(process[0], kind)
+
+
+def deny_files(process: Process) -> Callable[[], None]:
+    """Let a process open no more files; return what allows it again."""
+    pid, _ = process
+    least = len(list(Path(f"/proc/{pid}/fd").iterdir()))
+    soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (min(least, FEW_FILES), hard))
+
+    def allow() -> None:
+        if is_alive(*process):
+            with contextlib.suppress(OSError):
+                resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
+
+    return allow
 
 
 def until(there: Callable[[], bool], supervise: Callable[[], None], timeout: float) -> bool:

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import random
 import signal
 from collections.abc import Callable
 
+import msgspec
+
 from chaos.append_only_reader import truncate
-from chaos.farm import ChaosFarm, send, until
-from chaos.plan import Fault, FaultKind
+from chaos.crowds import (
+    RawConnection,
+    flood,
+    metrics_addresses,
+    silent_readers,
+    slow_clients,
+    strangers,
+)
+from chaos.farm import ChaosFarm, Process, deny_files, send, until
+from chaos.plan import NO_FILES, Fault, FaultKind
+from chaos.rivals import Rivals
 from chaos.server_faults import ServerFaults
+from farm.app.long_running.farm_place import targets_of
+from farm.core.model import Job
+from farm.live.operating.client import FarmClient
 from farm.processes.identity import is_alive
 
 Lift = Callable[[Callable[[], ServerFaults]], None]
@@ -26,13 +41,29 @@ SLOWEST_SYNC = 3.0
 SERVER_ENDS_WITHIN = 10.0
 #: share of what a server wrote since it last rewrote its data that is cut off at most
 LARGEST_LOSS = 0.6
+#: ids for which two clients contend
+CONTESTED = 10
+#: what keeps a server busy, and what keeps it from being ended without the server
+WITHOUT_END = "while true do end"
+WRITE = "redis.call('SET', KEYS[1], '1') "
 
 
-def inject(fault: Fault, farm: ChaosFarm, server: ServerFaults) -> Lift | None:
+class Scene(msgspec.Struct, frozen=True):
+    """What a fault is done to."""
+
+    farm: ChaosFarm
+    server: ServerFaults
+    rivals: Rivals
+    #: one like the farm's others
+    job: Job
+
+
+def inject(fault: Fault, scene: Scene) -> Lift | None:
     """Inject a fault; return what takes it back, if the farm does not do that itself.
 
     Raises redis errors when the server is away.
     """
+    farm, server = scene.farm, scene.server
     rng = random.Random(fault.dice)  # noqa: S311 - dice, not secrets
     match fault.kind:
         case FaultKind.KILL_KEEPER:
@@ -70,9 +101,66 @@ def inject(fault: Fault, farm: ChaosFarm, server: ServerFaults) -> Lift | None:
             return lambda _: farm.machine.set(disk_is_full=0.0)
         case FaultKind.CLOCK_STEP:
             farm.machine.set(clock_ahead=round(rng.choice([-1, 1]) * LONGEST_STEP ** rng.random()))
+        case FaultKind.SET_BACK_LEASE:
+            leader = farm.find("scheduler", server, rng)
+            if leader is not None:
+                send(leader, signal.SIGSTOP)
+                farm.machine.set(clock_ahead=-round(LONGEST_STEP ** rng.uniform(0.5, 1.0)))
+                return lambda _: send(leader, signal.SIGCONT)
+        case FaultKind.SILENT_READERS:
+            return _closing(silent_readers(server.client.url, server.questions))
+        case FaultKind.FLOOD_OF_QUESTIONS:
+            return _closing(_flood(scene))
+        case FaultKind.STRANGERS:
+            return _closing(strangers(server.client.url))
+        case FaultKind.SLOW_HTTP:
+            return _closing(slow_clients(metrics_addresses(targets_of(farm.state))))
+        case FaultKind.DELETE_LOG:
+            server.delete_log()
+        case FaultKind.TORN_LOG:
+            farm.machine.set(log_is_torn=rng.choice([1.0, 2.0]))
+            return lambda _: farm.machine.set(log_is_torn=0.0)
+        case FaultKind.ENDLESS_SCRIPT | FaultKind.ENDLESS_WRITER:
+            writes = fault.kind is FaultKind.ENDLESS_WRITER
+            connection = RawConnection(server.client.url)
+            connection.send("EVAL", (WRITE if writes else "") + WITHOUT_END, "1", "endless")
+            return _closing(connection.close)
+        case FaultKind.SAME_ID:
+            names = (f"contested-{fault.number}-{n}" for n in range(CONTESTED))
+            jobs = [msgspec.structs.replace(scene.job, id=name) for name in names]
+            scene.rivals.submit_differently(_connect(scene), jobs)
+        case FaultKind.SAME_RETRY:
+            if name := server.ended_job(rng):
+                scene.rivals.retry_at_once(_connect(scene), name)
+        case FaultKind.REMOVE_STATE:
+            farm.forget_place()
+        case _ if fault.kind in NO_FILES:
+            return _deny_files(fault, farm, server, rng)
         case _:
             return _signal(fault, farm, server, rng)
     return None
+
+
+def _closing(close: Callable[[], None]) -> Lift:
+    return lambda _: close()
+
+
+def _connect(scene: Scene) -> Callable[[], FarmClient]:
+    """Return what makes further clients of the farm."""
+    client = scene.server.client
+    return lambda: FarmClient(client.url, client.keys.prefix)
+
+
+def _flood(scene: Scene) -> Callable[[], None]:
+    """Begin to ask the server and the scheduler, over two connections; return what ends it."""
+    connect = _connect(scene)
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(connect()) for _ in range(2)]
+        first, second = (
+            stack.enter_context(contextlib.closing(ServerFaults(client))) for client in clients
+        )
+        stack.callback(flood(first.ask_all, second.ask_scheduler))
+        return stack.pop_all().close
 
 
 def _end_slow_syncs(farm: ChaosFarm, server_now: Callable[[], ServerFaults]) -> None:
@@ -81,11 +169,39 @@ def _end_slow_syncs(farm: ChaosFarm, server_now: Callable[[], ServerFaults]) -> 
     until(lambda: server_now().has_synced(), farm.supervise, SLOWEST_SYNC + 1.0)
 
 
+def _deny_files(
+    fault: Fault, farm: ChaosFarm, server: ServerFaults, rng: random.Random
+) -> Lift | None:
+    """Let a process open no more files; from the keeper, the standby is taken at that moment."""
+    process = farm.find(fault.kind.target, server, rng)
+    if process is None:
+        return None
+    allow = deny_files(process)
+    if fault.kind is FaultKind.NO_FILES_KEEPER:
+        # to start another one takes files
+        _kill(farm.find("standby", server, rng))
+    return _closing(allow)
+
+
+def _kill(process: Process | None) -> None:
+    if process is not None:
+        send(process, signal.SIGKILL)
+
+
+#: roles of the processes that are hit at the same moment
+_TOGETHER = {
+    FaultKind.KILL_SCHEDULERS: ("scheduler", "standby"),
+    FaultKind.KILL_SERVER_AND_SCHEDULER: ("scheduler", "server"),
+}
 _SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP, "restart": signal.SIGTERM}
 
 
 def _signal(fault: Fault, farm: ChaosFarm, server: ServerFaults, rng: random.Random) -> Lift | None:
-    """Hit one process."""
+    """Hit one process, or several at once."""
+    if together := _TOGETHER.get(fault.kind):
+        for process in [farm.find(role, server, rng) for role in together]:
+            _kill(process)
+        return None
     process = farm.find(fault.kind.target, server, rng)
     if process is None:
         log.info("fault %d (%s) has no target", fault.number, fault.kind.value)

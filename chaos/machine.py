@@ -1,7 +1,7 @@
-"""The machine that the farm sees: slow syncs, a full disk, a wall clock that is set.
+"""The machine that the farm sees: slow syncs, a full disk, a torn log, a wall clock that is set.
 
 A small library is preloaded before the C library in each process of the farm (``LD_PRELOAD``) and
-reads three settings from a file that all of them have mapped. So all processes have the same
+reads four settings from a file that all of them have mapped. So all processes have the same
 trouble, as on a real machine. Root is not needed, but a C compiler is.
 """
 
@@ -32,7 +32,7 @@ _SOURCE = r"""
 #include <time.h>
 #include <unistd.h>
 
-struct dials { double sync_time, disk_is_full, clock_ahead; };
+struct dials { double sync_time, disk_is_full, clock_ahead, log_is_torn; };
 static const struct dials sound;
 static const volatile struct dials *dials = &sound;
 static const char *disk;
@@ -53,15 +53,23 @@ static long sync_slowly(long call, int file) {
 int fsync(int file) { return sync_slowly(SYS_fsync, file); }
 int fdatasync(int file) { return sync_slowly(SYS_fdatasync, file); }
 
-static int is_on_full_disk(int file) {
+/* what of it can be written: nothing to a full disk, all but the end of a line to a torn log */
+static size_t writable(int file, size_t size) {
     char link[64], path[PATH_MAX] = "";
-    if (!dials->disk_is_full) return 0;
+    if (!dials->disk_is_full && !dials->log_is_torn) return size;
     snprintf(link, sizeof link, "/proc/self/fd/%d", file);
-    return readlink(link, path, sizeof path - 1) > 0 && !strncmp(path, disk, strlen(disk));
+    if (readlink(link, path, sizeof path - 1) <= 0 || strncmp(path, disk, strlen(disk)))
+        return size;
+    if (dials->disk_is_full) return 0;
+    if (strncmp(path + strlen(disk), "/log/", 5)) return size;
+    int is_position = strstr(path, "/log/position") != NULL;
+    if (dials->log_is_torn > 1) return is_position ? 0 : size;
+    return is_position || size < 64 ? 0 : size / 2;
 }
 ssize_t write(int file, const void *data, size_t size) {
-    if (is_on_full_disk(file)) { errno = ENOSPC; return -1; }
-    return syscall(SYS_write, file, data, size);
+    size_t most = writable(file, size);
+    if (size && !most) { errno = ENOSPC; return -1; }
+    return syscall(SYS_write, file, data, most);
 }
 
 int clock_gettime(clockid_t clock, struct timespec *now) {
@@ -96,7 +104,9 @@ class Machine:
     def __init__(self, folder: Path, disk: Path) -> None:
         self._library, self._dials = folder / "machine.so", folder / "dials"
         self._disk = disk
-        self._values = {"sync_time": 0.0, "disk_is_full": 0.0, "clock_ahead": 0.0}
+        self._values = dict.fromkeys(
+            ("sync_time", "disk_is_full", "clock_ahead", "log_is_torn"), 0.0
+        )
         self._write()
 
     def environment(self) -> dict[str, str]:
@@ -120,13 +130,15 @@ class Machine:
         """Set dials.
 
         ``sync_time``: real seconds that each sync takes longer; ``disk_is_full``: 1 or 0;
-        ``clock_ahead``: whole seconds by which the wall clock is set forward, or (negative) back.
+        ``clock_ahead``: whole seconds by which the wall clock is set forward, or (negative) back;
+        ``log_is_torn``: 1: no line of the event log is written to its end, nor is its position; 2:
+        only the position is not.
         """
         self._values |= values
         self._write()
 
     def _write(self) -> None:
-        text = struct.pack("3d", *self._values.values())
+        text = struct.pack("4d", *self._values.values())
         if self._dials.exists():  # the same file: it is mapped
             with self._dials.open("r+b", buffering=0) as file:
                 file.write(text)

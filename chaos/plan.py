@@ -41,6 +41,25 @@ class FaultKind(Enum):
     SLOW_SYNC = "slow-sync"
     FULL_DISK = "full-disk"
     CLOCK_STEP = "clock-step"
+    KILL_SCHEDULERS = "kill-schedulers"
+    KILL_SERVER_AND_SCHEDULER = "kill-server-and-scheduler"
+    SET_BACK_LEASE = "set-back-lease"
+    SILENT_READERS = "silent-readers"
+    FLOOD_OF_QUESTIONS = "flood-of-questions"
+    STRANGERS = "strangers"
+    SLOW_HTTP = "slow-http"
+    DELETE_LOG = "delete-log"
+    TORN_LOG = "torn-log"
+    ENDLESS_SCRIPT = "endless-script"
+    ENDLESS_WRITER = "endless-writer"
+    NO_FILES_SCHEDULER = "no-files-scheduler"
+    NO_FILES_PROVISIONER = "no-files-provisioner"
+    NO_FILES_HOST = "no-files-host"
+    NO_FILES_SERVER = "no-files-server"
+    NO_FILES_KEEPER = "no-files-keeper"
+    SAME_ID = "same-id"
+    SAME_RETRY = "same-retry"
+    REMOVE_STATE = "remove-state"
 
     @property
     def verb(self) -> str:
@@ -50,11 +69,43 @@ class FaultKind(Enum):
     @property
     def target(self) -> str:
         """The target of the fault."""
+        if self in NO_FILES:
+            return self.value.removeprefix("no-files-")
         return self.value.partition("-")[2]
 
 
 #: troubles of the machine, which not every machine can be made to show
-FAKED = (FaultKind.SLOW_SYNC, FaultKind.FULL_DISK, FaultKind.CLOCK_STEP)
+FAKED = (
+    FaultKind.SLOW_SYNC,
+    FaultKind.FULL_DISK,
+    FaultKind.CLOCK_STEP,
+    FaultKind.SET_BACK_LEASE,
+    FaultKind.TORN_LOG,
+)
+#: a process may open no more files, nor connections
+NO_FILES = (
+    FaultKind.NO_FILES_SCHEDULER,
+    FaultKind.NO_FILES_PROVISIONER,
+    FaultKind.NO_FILES_HOST,
+    FaultKind.NO_FILES_SERVER,
+    FaultKind.NO_FILES_KEEPER,
+)
+#: the farm works on while they last: a job is awaited before they are taken back. A server that
+#: accepts no connection is not among them
+ENDURED = (
+    FaultKind.SET_BACK_LEASE,
+    FaultKind.SILENT_READERS,
+    FaultKind.FLOOD_OF_QUESTIONS,
+    FaultKind.STRANGERS,
+    FaultKind.SLOW_HTTP,
+    FaultKind.TORN_LOG,
+    FaultKind.ENDLESS_SCRIPT,
+    FaultKind.ENDLESS_WRITER,
+    FaultKind.NO_FILES_SCHEDULER,
+    FaultKind.NO_FILES_PROVISIONER,
+    FaultKind.NO_FILES_HOST,
+    FaultKind.NO_FILES_KEEPER,
+)
 #: real seconds that a fault holds: shorter and longer than every lease and patience
 _HOLDS = {
     FaultKind.STOP_SCHEDULER: (0.5, 6.0),
@@ -67,6 +118,12 @@ _HOLDS = {
     FaultKind.OUT_OF_MEMORY: (0.5, 3.0),
     FaultKind.SLOW_SYNC: (2.0, 8.0),
     FaultKind.FULL_DISK: (1.0, 5.0),
+    FaultKind.SILENT_READERS: (2.0, 8.0),
+    FaultKind.FLOOD_OF_QUESTIONS: (2.0, 8.0),
+    FaultKind.STRANGERS: (2.0, 8.0),
+    FaultKind.SLOW_HTTP: (2.0, 8.0),
+    FaultKind.TORN_LOG: (1.0, 5.0),
+    **dict.fromkeys(NO_FILES, (1.0, 8.0)),
 }
 
 

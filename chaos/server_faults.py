@@ -15,8 +15,9 @@ from farm.core.events import BuilderLost, JobFinished
 from farm.live.operating.client import FarmClient
 from farm.live.redis.connection import connect
 from farm.live.redis.keys import Keys
+from farm.live.redis.server import memory_limit
 from farm.live.store.saved import FarmReader
-from farm.live.wire.messages import UNSTAMPED, VERSION, Beat, Envelope, encode
+from farm.live.wire.messages import UNSTAMPED, VERSION, Ask, Beat, Envelope, encode, stream_of
 
 #: what a call raises while the server is away, or refuses
 AWAY = (redis.RedisError, FarmError, OSError)
@@ -102,7 +103,38 @@ class ServerFaults:
 
     def run_out_of_memory(self, *, on: bool) -> None:
         """Make the server run out of memory, or lift the limit."""
-        self._redis.config_set("maxmemory", LITTLE_MEMORY if on else 0)
+        self._redis.config_set("maxmemory", LITTLE_MEMORY if on else memory_limit())
+
+    def delete_log(self) -> None:
+        """Delete the lines of the event log that are not on the disk yet."""
+        self._redis.delete(self._keys.log)
+
+    def ended_job(self, rng: random.Random) -> str:
+        """Return the id of a job that has ended; empty: none has."""
+        names = self._redis.hrandfield(self._keys.results, 10) or []
+        return rng.choice(sorted(names)).decode() if names else ""
+
+    @property
+    def questions(self) -> list[tuple[str, ...]]:
+        """Commands with the largest answers that this farm's data give."""
+        keys = self._keys
+        return [("HGETALL", keys.jobs), ("HGETALL", keys.results), ("XRANGE", keys.log, "-", "+")]
+
+    def ask_all(self) -> None:
+        """Ask for everything that the server has of the farm."""
+        pipe = self._redis.pipeline(transaction=False)
+        for words in self.questions:
+            pipe.execute_command(*words)
+        pipe.execute(raise_on_error=False)
+
+    def ask_scheduler(self) -> None:
+        """Put questions to the scheduler whose answers are never read."""
+        question = Ask(about="decision", job="chaos-1", reply_to=f"{self._keys.prefix}unread")
+        envelope = Envelope(VERSION, "asker", uuid.uuid4().hex[:12], 1, (question,) * AT_ONCE)
+        pipe = self._redis.pipeline(transaction=False)
+        for _ in range(AT_ONCE):
+            pipe.xadd(self._keys.stream(stream_of(question)), {"m": encode(envelope)})
+        pipe.execute(raise_on_error=False)
 
     def garbage_reports(self, rng: random.Random) -> None:
         """Write invalid messages to every stream that the scheduler reads."""

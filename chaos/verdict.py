@@ -62,6 +62,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     on_two_builders: tuple[str, ...]
     #: ended as by a builder, and no builder ended them so
     untrue: tuple[str, ...]
+    #: a client was told otherwise of them than what became of them
+    told_wrongly: tuple[str, ...]
     #: processes that outlived their keeper by more than 15 s
     orphans: int
     #: faults after which no job ended within the time-out
@@ -81,6 +83,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
             "ended twice": len(self.ended_twice),
             "on two builders": len(self.on_two_builders),
             "untrue ends": len(self.untrue),
+            "told wrongly": len(self.told_wrongly),
             "orphans": self.orphans,
             "faults without recovery": self.unrecovered,
             "unsound log": int(bool(self.log)),
@@ -98,6 +101,7 @@ def judge(
     submitted: AbstractSet[str],
     ends: Mapping[str, EndJob],
     live: AbstractSet[str],
+    mistakes: AbstractSet[str],
 ) -> Verdict:
     """Compare the records of a farm that is down."""
     outcomes: dict[str, int] = defaultdict(int)
@@ -113,6 +117,7 @@ def judge(
         ended_twice=_sorted(ended_twice([*farm.lost_data(), farm.data])),
         on_two_builders=_sorted(begun_twice(notes)),
         untrue=_sorted(without_builder(ends, notes)),
+        told_wrongly=_sorted(mistakes),
         orphans=farm.orphans,
         unrecovered=sum(one.seconds == float("inf") for one in recoveries),
         log=_flaw_of_log(farm.state / "log"),

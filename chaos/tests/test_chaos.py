@@ -10,13 +10,17 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from chaos.append_only_reader import commands_of
+from chaos.campaign import CampaignPlan, FaultDone, faults_done
+from chaos.crowds import metrics_addresses
 from chaos.machine import Machine, can_be_faked, kinds_here
 from chaos.plan import FAKED, FaultKind, plan
+from chaos.rivals import Claim, Rivals, RivalsNews
 from chaos.verdict import begun_twice, ended_twice, without_builder
 from farm.core.commands import EndJob
 from farm.core.errors import InputError
@@ -81,6 +85,44 @@ def test_a_process_sees_the_machine_that_it_is_shown(tmp_path: Path):
     assert synced >= 0.3
     machine.set(sync_time=0, disk_is_full=0, clock_ahead=3_600)
     assert sees()[:3] == ("1", "1", pytest.approx(3_600, abs=60))
+
+
+TEARS = """
+import os, sys
+folder = sys.argv[1]
+def written(name, data):
+    try:
+        with open(folder + name, "wb") as file:
+            file.write(data)
+    except OSError:
+        pass
+    return os.stat(folder + name).st_size
+line = b"x" * 200 + b"\\n"
+print(written("/log/events.jsonl", line), written("/log/position.part", b"{}"), written("/a", line))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not can_be_faked(), reason="needs Linux and a C compiler")
+def test_a_torn_log_lacks_the_end_of_its_last_line(tmp_path: Path):
+    """Or only its position cannot be written; other files of the disk are whole."""
+    (tmp_path / "log").mkdir()
+    machine = Machine(tmp_path, tmp_path)
+    environment = os.environ | machine.environment()
+
+    def written() -> list[int]:
+        words = [sys.executable, "-c", TEARS, str(tmp_path)]
+        found = subprocess.check_output(words, env=environment, text=True, timeout=30)
+        return [int(size) for size in found.split()]
+
+    machine.set(log_is_torn=1)
+    log, position, other = written()
+    assert 0 < log < 201
+    assert (position, other) == (0, 201)
+    machine.set(log_is_torn=2)
+    assert written() == [201, 0, 201]
+    machine.set(log_is_torn=0)
+    assert written() == [201, 2, 201]
 
 
 def test_faults_that_this_machine_cannot_show_are_left_out(monkeypatch):
@@ -156,6 +198,50 @@ def test_an_end_that_no_builder_made_is_found():
     assert without_builder(ends, notes) == {"b", "c", "d"}
 
 
+def test_a_client_that_was_told_wrongly_is_found():
+    """Both were told that their job was accepted; each loser must have been refused."""
+
+    def ends(**service_times: float) -> dict[str, EndJob]:
+        return {
+            name: EndJob(Job(id=name, service_time=time), "succeeded", 1, 0.0, 1.0)
+            for name, time in service_times.items()
+        }
+
+    rivals = Rivals()
+    first, second = Claim(("a", "b"), 1.0, refused=1), Claim(("a", "b"), 2.0, refused=1)
+    rivals.take_up(RivalsNews(("a", "b"), (first, second)))
+    assert rivals.mistakes(ends(a=1.0, b=2.0)) == set()
+    assert rivals.mistakes(ends(a=1.0, b=1.0)) == {"a", "b"}
+    assert rivals.news() == RivalsNews()
+    rivals.take_up(RivalsNews(given_twice=("a~2",)))
+    assert rivals.mistakes(ends(a=1.0, b=2.0)) == {"a~2"}
+
+
+def test_only_the_same_campaign_is_continued(tmp_path: Path):
+    """Another plan would count what it has not done; a line that was cut off is done again."""
+    kinds = (FaultKind.KILL_HOST,)
+    todo = CampaignPlan("pools: []", 1, 20, 100, kinds)
+    with pytest.raises(InputError, match="--resume: no campaign can be continued in "):
+        faults_done(tmp_path, todo)
+    (tmp_path / "campaign.json").write_bytes(msgspec.json.encode(todo))
+    assert faults_done(tmp_path, todo) == []
+    (fault,) = plan(1, 1, kinds)
+    done = FaultDone(at=1.0, fault=fault, recovery=None, orphans=0, gave_up=2)
+    line = msgspec.json.encode(done) + b"\n"
+    (tmp_path / "faults.jsonl").write_bytes(line + line[:-5])
+    assert faults_done(tmp_path, todo) == [done]
+    other = msgspec.structs.replace(todo, seed=2)
+    with pytest.raises(InputError, match="--resume: seed: found 2; the campaign has 1; allowed"):
+        faults_done(tmp_path, other)
+
+
+def test_metrics_are_found_by_the_files_that_say_where(tmp_path: Path):
+    """Of either family of addresses; a file that is half there says nothing."""
+    (tmp_path / "a.json").write_text('[{"targets": ["127.0.0.1:9100", "[::1]:9101"]}]')
+    (tmp_path / "b.json").write_text("[{")
+    assert metrics_addresses(tmp_path) == [("127.0.0.1", 9100), ("::1", 9101)]
+
+
 SCENARIO = """
 name: chaos
 pools: [{name: linux, platform: {processor: amd64}, builders: 10, slots: 4}]
@@ -182,6 +268,31 @@ def test_no_kind_of_fault_breaks_a_promise(tmp_path: Path):
     assert done.stdout, done.stderr
     verdict = json.loads(done.stdout)
     assert verdict["flaws"] == dict.fromkeys(verdict["flaws"], 0), verdict["log"]
-    assert verdict["submitted"] == verdict["ended"] == 1000
+    assert verdict["submitted"] == verdict["ended"] > 1000  # and those of rivals
     assert sum(times["faults"] for times in verdict["recoveries"].values()) == faults
     assert done.returncode == 0
+
+
+@pytest.mark.live
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_campaign_that_was_killed_is_continued(tmp_path: Path):
+    """With the faults that were left, and judged by the jobs of all."""
+    (tmp_path / "chaos.yaml").write_text(SCENARIO)
+    words = [sys.executable, "-m", "farm", "admin", "chaos", "chaos.yaml", "--only", "remove-state",
+             "--only", "same-id", "--faults", "6", "--jobs", "60", "--json"]  # fmt: skip
+    folder = tmp_path / "kept"
+    with subprocess.Popen([*words, "--keep", str(folder)], cwd=tmp_path) as first:
+        deadline = time.monotonic() + 120
+        while not (folder / "faults.jsonl").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        first.kill()
+    before = (folder / "faults.jsonl").read_bytes()
+    assert 0 < before.count(b"\n") < 6
+    again = [*words, "--resume", str(folder)]
+    done = subprocess.run(again, cwd=tmp_path, capture_output=True, text=True, timeout=150)
+    assert done.returncode == 0, done.stderr
+    verdict = json.loads(done.stdout)
+    assert sum(times["faults"] for times in verdict["recoveries"].values()) == 6
+    assert verdict["ended"] == verdict["submitted"] >= 60
+    assert (folder / "faults.jsonl").read_bytes().startswith(before)
