@@ -25,16 +25,17 @@ def farm(*words: object, allowed: Collection[int] = (0,)) -> str:
 
 
 @contextmanager
-def up(scenario: str) -> Iterator[tuple[Path, FarmPlace]]:
+def up(scenario: str, *options: str) -> Iterator[tuple[Path, FarmPlace]]:
     """Provide the folder of a farm with this scenario, which is beside it, and where it is."""
     with tempfile.TemporaryDirectory(prefix="farm-") as name:
         folder, path = Path(name) / "farm", Path(name) / "scenario.yaml"
         path.write_text(scenario)
-        farm("up", path, "--dir", folder, "--quiet")
+        farm("up", path, "--dir", folder, "--quiet", *options)
         try:
             place = read_place(folder)
             if place is None:
                 raise SystemExit("the farm is gone")
             yield folder, place
         finally:
-            farm("down", "--now", "--dir", folder)
+            if read_place(folder) is not None:  # it may have been ended already
+                farm("down", "--now", "--dir", folder)

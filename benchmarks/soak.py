@@ -4,8 +4,10 @@ Starts ``farm up`` and ``farm submit`` in a temporary folder and samples periodi
 descriptors and threads of each process, the server's keys and bytes, and the sizes of files.
 Unbounded growth shows as a slope in the second half; what is bounded (the records of 100,000 ended
 jobs) has filled up by then. The event log grows by design, up to twice 512 MB.
+With ``--audit`` the jobs end, the farm goes down, and its event log is checked and replayed; beyond
+512 MB it has lost its beginning, and cannot be.
 
-    python benchmarks/soak.py [--minutes 60] [--rate 200] [--every 30]
+    python benchmarks/soak.py [--minutes 60] [--rate 200] [--every 30] [--audit]
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterable
+from os import getloadavg
 from pathlib import Path
 
 import numpy as np
@@ -95,12 +98,19 @@ def sample(keeper: psutil.Process, client: redis.Redis, folder: Path) -> dict[st
     return sizes
 
 
+def audit(folder: Path) -> str:
+    """Return what an audit says of the event log of a farm, which goes down for it."""
+    farm("down", "--dir", folder)
+    return farm("admin", "audit", folder / "log", allowed=(0, 1, 2)).strip() or "unsound"
+
+
 def main() -> None:
     """Run the farm, sample it, and print the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--rate", type=float, default=200.0)
     parser.add_argument("--every", type=float, default=30.0)
+    parser.add_argument("--audit", action="store_true")
     wanted = parser.parse_args()
     seconds = wanted.minutes * 60
     with up(SCENARIO.format(rate=wanted.rate, seconds=seconds)) as (folder, place):
@@ -118,7 +128,9 @@ def main() -> None:
             load.terminate()
             load.wait(60)
         status = farm("status", "--dir", folder, "--json")
+        verdict = audit(folder) if wanted.audit else "not asked for"
     print(f"{wanted.minutes:g} minutes at {wanted.rate:g} jobs/s; ended: {status[:400]}")
+    print(f"audit: {verdict}; load {getloadavg()[0]:.0f} at the end")
     print(f"{'what':<24}{'middle':>10}{'end':>10}{'per hour':>12}")
     for key, samples in series.items():
         middle, end = samples[len(samples) // 2][1], samples[-1][1]
