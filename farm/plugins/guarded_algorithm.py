@@ -8,7 +8,6 @@ from farm.core.pools.algorithm import (
     Memory,
     PoolSnapshot,
     ScalingPlan,
-    limited,
     within,
 )
 from farm.plugins.guards import Guard, UnusableError
@@ -80,7 +79,7 @@ class GuardedAlgorithm(Guard):
         return plan
 
     def _as_it_is(self, snapshot: PoolSnapshot) -> ScalingPlan:
-        desired = limited(snapshot.present, self.min, self.max)
+        desired = min(max(self.min, snapshot.present), self.max)
         start = max(0, min(desired - snapshot.present, self.max - snapshot.total))
         return ScalingPlan(desired, start, 0, "the algorithm failed")
 

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from farm.core.pools.algorithm import Memory, PoolSnapshot, ScalingPlan
-from farm.core.pools.formulas import arc
-from provisioner.algorithms.sizing import FOREVER, Count, Memoryless, Seconds
+from provisioner.algorithms.sizing import (
+    FOREVER,
+    Count,
+    Memoryless,
+    Seconds,
+    builders_for,
+    plan_for_size,
+)
 
 
 class Arc(Memoryless, frozen=True, kw_only=True):
@@ -24,9 +30,19 @@ class Arc(Memoryless, frozen=True, kw_only=True):
         """Plan for the assigned jobs plus the idle buffer."""
         assigned = snapshot.waiting_jobs + snapshot.running_jobs
         why = f"{assigned} assigned jobs + {self.min}"
-        desired, start, stop = arc.plan(snapshot, self)
+        desired, start, stop = plan_in_numbers(snapshot, self)
         return ScalingPlan(desired, start, stop, why)
 
     def stays_until(self, snapshot: PoolSnapshot, memory: Memory) -> float:
         """Return infinity: only counts matter."""
         return FOREVER
+
+
+def plan_in_numbers(snapshot: PoolSnapshot, options: Arc) -> tuple[int, int, int]:
+    """Return builders desired, to be started and to be stopped.
+
+    A runner for each assigned job, and the least number to spare.
+    """
+    assigned = snapshot.waiting_jobs + snapshot.running_jobs
+    wanted = options.least + builders_for(assigned, snapshot)
+    return plan_for_size(snapshot, options, wanted, snapshot.idle)

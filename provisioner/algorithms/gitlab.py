@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 from farm.core.pools.algorithm import Memory, PoolSnapshot, ScalingPlan
-from farm.core.pools.formulas import gitlab
-from provisioner.algorithms.sizing import FOREVER, NEVER, Count, Factor, Seconds, Sizing
+from provisioner.algorithms.sizing import (
+    EARLY,
+    FOREVER,
+    MAX_NUMBER,
+    NEVER,
+    Count,
+    Factor,
+    Seconds,
+    Sizing,
+    builders_for,
+    plan_for_size,
+    rounded_up,
+)
 
 
 class GitlabMemory(Memory, frozen=True):
@@ -57,7 +69,7 @@ class Gitlab(Sizing[GitlabMemory], frozen=True, kw_only=True):
         self, snapshot: PoolSnapshot, memory: GitlabMemory
     ) -> tuple[ScalingPlan, GitlabMemory]:
         """Start what is missing as fast as the throttle allows; stop what idled long enough."""
-        desired, start, stop, since, tokens, filled_at = gitlab.plan(
+        desired, start, stop, since, tokens, filled_at = plan_in_numbers(
             snapshot, self, memory.surplus_since, _tokens(memory), memory.filled_at
         )
         why = f"{snapshot.running_jobs} jobs run, {snapshot.waiting_jobs} wait"
@@ -65,9 +77,7 @@ class Gitlab(Sizing[GitlabMemory], frozen=True, kw_only=True):
 
     def stays_until(self, snapshot: PoolSnapshot, memory: GitlabMemory) -> float:
         """Return when the surplus has lasted; while the bucket fills, any plan may differ."""
-        since, tokens = memory.surplus_since, _tokens(memory)
-        found: float = gitlab.stays_until(snapshot, self, since, tokens)
-        return found
+        return next_change_at(snapshot, self, memory.surplus_since, _tokens(memory))
 
     @property
     def is_preemptive(self) -> bool:
@@ -82,3 +92,60 @@ class Gitlab(Sizing[GitlabMemory], frozen=True, kw_only=True):
 
 def _tokens(memory: GitlabMemory) -> float:
     return FOREVER if memory.tokens is None else memory.tokens
+
+
+def plan_in_numbers(
+    snapshot: PoolSnapshot, options: Gitlab, since: float, tokens: float, filled_at: float
+) -> tuple[int, int, int, float, float, float]:
+    """Return builders desired, to be started and to be stopped, and the next ``GitlabMemory``.
+
+    ``since``: from when on there are too many builders; ``tokens``: of the throttle's bucket.
+    """
+    running = snapshot.running_jobs
+    jobs = running if options.is_preemptive else running + snapshot.waiting_jobs
+    if options.in_machines:
+        idle = idle_wanted(options, builders_for(running, snapshot))
+        wanted = builders_for(jobs, snapshot) + idle
+    else:
+        wanted = builders_for(jobs + idle_wanted(options, running), snapshot)
+    desired, start, stop = plan_for_size(snapshot, options, wanted, snapshot.idle)
+    if not stop:
+        since = NEVER
+    elif since < 0.0:
+        since = snapshot.at
+    if since < 0.0 or snapshot.at - since < options.idle_time:
+        stop = 0
+    tokens = tokens_at(options, snapshot.at, tokens, filled_at)
+    if options.throttle_limit:
+        start = min(start, math.floor(max(0.0, min(tokens, MAX_NUMBER))))
+    if options.max_booting:
+        start = min(start, max(0, options.max_booting - snapshot.booting))
+    return desired, start, stop, since, tokens - start, snapshot.at
+
+
+def idle_wanted(options: Gitlab, in_use: int) -> int:
+    """Return how much to keep idle beside what is in use, both in jobs or both in machines."""
+    if options.scale_factor == 0.0:
+        return options.idle_count
+    # 70 * 0.1 is more than 7 in floating point: round to millionths first
+    millionths = math.floor(min(in_use * options.scale_factor, MAX_NUMBER / 1e6) * 1e6 + 0.5)
+    exact = millionths / 1e6
+    share = math.floor(exact) if options.in_machines else rounded_up(exact)
+    if options.scale_factor_limit:
+        share = min(share, options.scale_factor_limit)
+    return max(options.idle_count, share)
+
+
+def tokens_at(options: Gitlab, at: float, tokens: float, filled_at: float) -> float:
+    """Return what is in the throttle's bucket, which had ``tokens`` at ``filled_at``."""
+    burst = options.throttle_burst * 1.0
+    if options.throttle_limit == 0.0:
+        return burst
+    return min(burst, tokens + (at - filled_at) * options.throttle_limit)
+
+
+def next_change_at(snapshot: PoolSnapshot, options: Gitlab, since: float, tokens: float) -> float:
+    """Return when the surplus has lasted; while the bucket fills, any plan may differ."""
+    if options.throttle_limit and tokens < options.throttle_burst:
+        return snapshot.at
+    return FOREVER if since < 0.0 else since + options.idle_time - EARLY

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import math
+
 from farm.core.pools.algorithm import Memory, PoolSnapshot, ScalingPlan
-from farm.core.pools.formulas import jenkins
-from provisioner.algorithms.sizing import NEVER, Count, Seconds, Share, Sizing
+from provisioner.algorithms.sizing import (
+    NEVER,
+    Count,
+    Seconds,
+    Share,
+    Sizing,
+    builders_for,
+    plan_for_size,
+)
 
 
 class LoadStatistics(Memory, frozen=True):
@@ -46,8 +55,54 @@ class Jenkins(Sizing[LoadStatistics], frozen=True, kw_only=True):
     ) -> tuple[ScalingPlan, LoadStatistics]:
         """Update the averages and ask for the excess."""
         averages = memory.waiting, memory.available, memory.planned
-        desired, start, stop, began_at, waiting, available, planned = jenkins.plan(
+        desired, start, stop, began_at, waiting, available, planned = plan_in_numbers(
             snapshot, self, memory.began_at, *averages
         )
         memory = LoadStatistics(began_at, waiting, available, planned)
         return ScalingPlan(desired, start, stop, f"{waiting:.1f} jobs wait, on average"), memory
+
+
+def moved_average(average: float, present: float, decay: float) -> float:
+    """Return an exponential moving average after the present value."""
+    return average * decay + present * (1 - decay)
+
+
+def plan_in_numbers(
+    snapshot: PoolSnapshot,
+    options: Jenkins,
+    began_at: float,
+    waiting: float,
+    available: float,
+    planned: float,
+) -> tuple[int, int, int, float, float, float, float]:
+    """Return builders desired, to be started and to be stopped, and the next ``LoadStatistics``."""
+    if began_at < 0.0:
+        began_at = snapshot.at
+    waiting = moved_average(waiting, snapshot.waiting_jobs, options.decay)
+    available = moved_average(available, snapshot.free_slots, options.decay)
+    planned = moved_average(planned, snapshot.booting * snapshot.slots, options.decay)
+    slots = 0
+    if snapshot.at - began_at >= options.initial_delay:
+        slots = slots_to_start(snapshot, options, waiting, available, planned)
+    wanted = snapshot.present + builders_for(slots, snapshot)
+    desired, start, stop = plan_for_size(snapshot, options, wanted, 0)
+    return desired, start, stop, began_at, waiting, available, planned
+
+
+def slots_to_start(
+    snapshot: PoolSnapshot, options: Jenkins, waiting: float, available: float, planned: float
+) -> int:
+    """Return the excess workload in whole slots."""
+    total = snapshot.joined * snapshot.slots
+    booting = snapshot.booting * snapshot.slots
+    no_slots = total + booting == 0
+    if max(snapshot.free_slots * 1.0, available) >= options.margin and not no_slots:
+        return 0
+    queue = min(snapshot.waiting_jobs * 1.0, waiting)
+    if no_slots and snapshot.waiting_jobs:
+        # the original requests a slot at once when there is none at all
+        queue = max(queue, 1.0)
+    excess = queue - max(booting * 1.0, planned)
+    margin_range = options.margin0 - options.margin
+    m = options.margin + margin_range * math.pow(options.margin_decay, total * 1.0)
+    return math.floor(excess + m) if excess > 1 - m else 0

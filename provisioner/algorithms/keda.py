@@ -7,8 +7,16 @@ from typing import Annotated, Literal
 import msgspec
 
 from farm.core.pools.algorithm import Memory, PoolSnapshot, ScalingPlan
-from farm.core.pools.formulas import keda, sizing
-from provisioner.algorithms.sizing import NEVER, Count, Factor, Seconds, Share, Sizing
+from provisioner.algorithms.sizing import (
+    NEVER,
+    Count,
+    Factor,
+    Seconds,
+    Share,
+    Sizing,
+    limited,
+    rounded_up,
+)
 
 #: the triggers' own values of ``list_length`` and ``length``
 _TARGETS = {"redis": 5.0, "github-runner": 1.0}
@@ -81,17 +89,17 @@ class Keda(Sizing[KedaMemory], frozen=True, kw_only=True):
 
     def plan(self, snapshot: PoolSnapshot, memory: KedaMemory) -> tuple[ScalingPlan, KedaMemory]:
         """Poll and sync, each if it is due, and plan for the resulting number."""
-        at, length = snapshot.at, keda.length_of(snapshot, self)
+        at, length = snapshot.at, queue_length(snapshot, self)
         if memory.replicas < 0:
-            found = sizing.limited(snapshot.present, self)
-            memory = KedaMemory(replicas=found, active_at=at, recommended=((at, found),))
-        if keda.due(at, memory.polled_at, self.polling_interval):
-            replicas = keda.polled(at, length, self, memory.replicas, memory.active_at)
+            present = limited(snapshot.present, self)
+            memory = KedaMemory(replicas=present, active_at=at, recommended=((at, present),))
+        if is_due(at, memory.polled_at, self.polling_interval):
+            replicas = polled(at, length, self, memory.replicas, memory.active_at)
             active_at = at if length >= self.active_from else memory.active_at
             memory = msgspec.structs.replace(
                 memory, polled_at=at, active_at=active_at, replicas=replicas
             )
-        if memory.replicas and keda.due(at, memory.synced_at, self.interval):
+        if memory.replicas and is_due(at, memory.synced_at, self.interval):
             memory = self._sync(at, length, memory)
         why = f"{length} jobs, {self.target:g} each"
         return self.towards(snapshot, memory.replicas, why), memory
@@ -113,14 +121,14 @@ class Keda(Sizing[KedaMemory], frozen=True, kw_only=True):
 
     def _sync(self, at: float, length: int, memory: KedaMemory) -> KedaMemory:
         """Let the HPA move a pool that is not at none."""
-        now = memory.replicas
-        wanted = keda.recommended(length, self, now)
+        present = memory.replicas
+        wanted = recommended(length, self, present)
         recent = (*_since(memory.recommended, at - self.stabilization_window), (at, wanted))
         added = _since(memory.added, at - self.scale_up_period)
         highest, grown = max(size for _, size in recent), sum(size for _, size in added)
-        replicas = keda.synced(self, wanted, now, highest, grown)
-        if replicas > now:
-            added = (*added, (at, replicas - now))
+        replicas = synced(self, wanted, present, highest, grown)
+        if replicas > present:
+            added = (*added, (at, replicas - present))
         return msgspec.structs.replace(
             memory, synced_at=at, replicas=replicas, recommended=recent, added=added
         )
@@ -128,3 +136,44 @@ class Keda(Sizing[KedaMemory], frozen=True, kw_only=True):
 
 def _since(dated: Dated, at: float) -> Dated:
     return tuple(entry for entry in dated if entry[0] > at)
+
+
+def queue_length(snapshot: PoolSnapshot, options: Keda) -> int:
+    """Return the length of the queue that the trigger sees."""
+    if options.counts_running:
+        return snapshot.waiting_jobs + snapshot.running_jobs
+    return snapshot.waiting_jobs
+
+
+def is_due(at: float, last_at: float, interval: float) -> bool:
+    """Return whether it is time for what is done at intervals."""
+    return last_at < 0.0 or at >= last_at + interval
+
+
+def polled(at: float, length: int, options: Keda, replicas: int, active_at: float) -> int:
+    """Return the builders wanted after a poll, which switches between none and some."""
+    if length >= options.active_from:
+        replicas = replicas or limited(max(1, options.least), options)
+    elif options.least == 0 and at - active_at >= options.cooldown:
+        replicas = 0
+    return max(replicas, options.least)
+
+
+def recommended(length: int, options: Keda, replicas: int) -> int:
+    """Return the HPA's recommendation for a pool that is not at none."""
+    if abs(length / (options.target * replicas) - 1) <= options.tolerance:
+        return replicas
+    return rounded_up(length / options.target)
+
+
+def synced(options: Keda, wanted: int, replicas: int, highest: int, added: int) -> int:
+    """Return the builders wanted after a sync of the HPA's.
+
+    ``highest`` is the largest recommendation of the stabilisation window, ``added`` the number of
+    builders added in this scale-up period.
+    """
+    at_period_start = replicas - added
+    by_percent = rounded_up(at_period_start * (1 + options.scale_up_percent / 100))
+    most = max(at_period_start + options.scale_up_builders, by_percent)
+    steady = max(wanted, min(replicas, highest))
+    return limited(max(1, min(steady, max(replicas, most))), options)

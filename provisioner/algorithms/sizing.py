@@ -1,4 +1,9 @@
-"""The base of all algorithms: the pool's limits, and plans for a desired size."""
+"""The base of all algorithms: the pool's limits, and plans for a desired size.
+
+The functions at the end are the arithmetic that the algorithms share. They take plain numbers and
+the fields of a snapshot and of an algorithm, so the compiled loop of simulations uses the very
+same functions (``farm.sim.fast.kernel.algorithms``).
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,6 @@ from typing import Annotated, Any, ClassVar, Generic, Literal, Self, cast
 import msgspec
 
 from farm.core.pools.algorithm import M, Memory, PoolSnapshot, ScalingPlan
-from farm.core.pools.formulas import sizing
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=10**15)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
@@ -19,7 +23,13 @@ PositiveSeconds = Annotated[float, msgspec.Meta(gt=0, extra={"unit": "s"})]
 
 Stop = Literal["none", "idle", "any"]
 
-NEVER, FOREVER, EARLY = sizing.NEVER, sizing.FOREVER, sizing.EARLY
+NEVER = -1.0
+"""Instant of what has not happened."""
+FOREVER = math.inf
+EARLY = 1e-3
+"""Seconds by which stated instants come early, so that no rounding makes them late."""
+MAX_NUMBER = 1e15
+"""No number of builders, slots or jobs is larger."""
 
 
 class Sizing(msgspec.Struct, Generic[M], frozen=True, kw_only=True):
@@ -48,11 +58,11 @@ class Sizing(msgspec.Struct, Generic[M], frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.max < self.min:
             raise ValueError(f"max: found {self.max}, below min {self.min}; expected at least min")
-        for name, found in (("interval", self.interval), ("first_plan", self.first_plan)):
-            if found is not None and not 0 < found < math.inf:
-                raise ValueError(f"{name}: found {found:g}; expected a time above 0")
+        for name, seconds in (("interval", self.interval), ("first_plan", self.first_plan)):
+            if seconds is not None and not 0 < seconds < math.inf:
+                raise ValueError(f"{name}: found {seconds:g}; expected a time above 0")
 
-    # for formulas: a record has a method ``min``
+    # for formulas: a record of NumPy's has methods ``min`` and ``max``
     @property
     def least(self) -> int:
         """``min``."""
@@ -93,11 +103,10 @@ class Sizing(msgspec.Struct, Generic[M], frozen=True, kw_only=True):
     ) -> ScalingPlan:
         """Plan to have ``wanted`` builders: round up, keep the limits, and return the difference.
 
-        What is present (booting included) counts as had; what is going away still takes up room
-        under ``max``. ``stop`` says which may be stopped when there are too many.
+        ``stop`` says which builders may be stopped when there are too many.
         """
-        most = {"none": 0, "idle": snapshot.idle, "any": snapshot.joined}[stop]
-        desired, start, stopped = sizing.towards(snapshot, self, wanted, most)
+        stoppable = {"none": 0, "idle": snapshot.idle, "any": snapshot.joined}[stop]
+        desired, start, stopped = plan_for_size(snapshot, self, wanted, stoppable)
         return ScalingPlan(desired, start, stopped, why)
 
 
@@ -121,3 +130,32 @@ def unplanned(kind: type[AnySizing]) -> bool:
 
 
 AnySizing = Sizing[Any]
+
+
+def rounded_up(number: float) -> int:
+    """Return the number rounded up, and ``MAX_NUMBER`` at most."""
+    return math.ceil(min(number * 1.0, MAX_NUMBER))
+
+
+def limited(builders: float, options: AnySizing) -> int:
+    """Return a number of builders rounded up to whole ones, within the limits."""
+    return math.ceil(min(max(options.least * 1.0, builders), options.most * 1.0))
+
+
+def builders_for(slots: float, snapshot: PoolSnapshot) -> int:
+    """Return how many builders offer at least that many slots."""
+    return max(0, rounded_up(slots / snapshot.slots))
+
+
+def plan_for_size(
+    snapshot: PoolSnapshot, options: AnySizing, wanted: float, stoppable: int
+) -> tuple[int, int, int]:
+    """Return builders desired, to be started and to be stopped, for ``wanted`` builders.
+
+    Builders that boot count as there already; those that drain or shut down still take up room
+    under ``max``. At most ``stoppable`` builders are stopped.
+    """
+    desired = limited(wanted, options)
+    missing = desired - snapshot.present
+    start = max(0, min(missing, options.most - snapshot.total))
+    return desired, start, max(0, min(-missing, stoppable))

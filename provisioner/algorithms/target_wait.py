@@ -7,14 +7,16 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from farm.core.pools.algorithm import Memory, PoolSnapshot, ScalingPlan
-from farm.core.pools.formulas import target_wait
 from provisioner.algorithms.sizing import (
+    EARLY,
     FOREVER,
     NEVER,
     Count,
     PositiveSeconds,
     Seconds,
     Sizing,
+    builders_for,
+    plan_for_size,
 )
 
 
@@ -60,10 +62,10 @@ class TargetWait(Sizing[Surplus], frozen=True, kw_only=True):
     def plan(self, snapshot: PoolSnapshot, memory: Surplus) -> tuple[ScalingPlan, Surplus]:
         """Grow at once, shrink after a while."""
         soonest = _next_slot_time(snapshot)
-        desired, start, stop, since, peak = target_wait.plan(
+        desired, start, stop, since, peak = plan_in_numbers(
             snapshot, self, soonest, memory.since, memory.peak
         )
-        needed = target_wait.builders_needed(snapshot, soonest, self.objective)
+        needed = builders_needed(snapshot, soonest, self.objective)
         why = f"{needed} builders keep the wait under {self.objective:g}s"
         if since >= 0.0:
             why += f", {peak} would do"
@@ -72,9 +74,54 @@ class TargetWait(Sizing[Surplus], frozen=True, kw_only=True):
     def stays_until(self, snapshot: PoolSnapshot, memory: Surplus) -> float:
         """Return when holding ends; while the next free slot comes nearer, any plan may differ."""
         soonest = _next_slot_time(snapshot)
-        found: float = target_wait.stays_until(snapshot, self, soonest, memory.since, memory.peak)
-        return found
+        return next_change_at(snapshot, self, soonest, memory.since, memory.peak)
 
 
 def _next_slot_time(snapshot: PoolSnapshot) -> float:
     return FOREVER if snapshot.next_slot_time is None else snapshot.next_slot_time
+
+
+def builders_needed(snapshot: PoolSnapshot, next_slot_time: float, objective: float) -> int:
+    """Return the fewest builders with which a new job waits at most ``objective`` seconds."""
+    running, work = snapshot.running_jobs, snapshot.waiting_work
+    if snapshot.waiting_jobs == 0 and (running == 0 or next_slot_time <= objective):
+        return builders_for(running, snapshot)
+    if running and next_slot_time + work / running <= objective:
+        return builders_for(running, snapshot)
+    one_free = running + 1
+    all_free = running + snapshot.waiting_jobs + 1
+    return builders_for(min(max(one_free * 1.0, work / objective), all_free * 1.0), snapshot)
+
+
+def plan_in_numbers(
+    snapshot: PoolSnapshot, options: TargetWait, next_slot_time: float, since: float, peak: int
+) -> tuple[int, int, int, float, int]:
+    """Return builders desired, to be started and to be stopped, and the next ``Surplus``."""
+    needed = builders_needed(snapshot, next_slot_time, options.objective)
+    enough = builders_needed(snapshot, next_slot_time, options.objective * options.release)
+    present = snapshot.present
+    if present < needed or present <= enough:
+        stoppable = snapshot.joined if present < needed else snapshot.idle
+        desired, start, stop = plan_for_size(snapshot, options, max(present, needed), stoppable)
+        return desired, start, stop, NEVER, 0
+    if peak >= present or since < 0.0:
+        peak = 0 if peak >= present else peak  # all that are left were needed since
+        since = snapshot.at
+    peak, wanted = max(enough, peak), present
+    if snapshot.at - since >= options.hold:
+        wanted, since, peak = peak, snapshot.at, enough
+    desired, start, stop = plan_for_size(snapshot, options, wanted, snapshot.idle)
+    return desired, start, stop, since, peak
+
+
+def next_change_at(
+    snapshot: PoolSnapshot, options: TargetWait, next_slot_time: float, since: float, peak: int
+) -> float:
+    """Return when holding ends; while the next free slot comes nearer, any plan may differ."""
+    if 0.0 < next_slot_time < FOREVER:
+        return snapshot.at
+    if since < 0.0:
+        return FOREVER
+    if peak >= snapshot.present:  # the next plan starts to hold again
+        return snapshot.at
+    return since + options.hold - EARLY

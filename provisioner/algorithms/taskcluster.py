@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 from farm.core.pools.algorithm import Memory, PoolSnapshot, ScalingPlan
-from farm.upstream.taskcluster import IN_SLOTS, IN_WORKERS, IN_WORKERS_2020, plan
 from provisioner.algorithms.sizing import FOREVER, Count, Memoryless, Seconds, Share
 
 Compatibility = Literal["taskcluster", "taskcluster-2020"]
+IN_SLOTS, IN_WORKERS, IN_WORKERS_2020 = 0, 1, 2
+"""What is counted: slots, or workers as in the copies in that project's simulator."""
 _COUNTED = {None: IN_SLOTS, "taskcluster": IN_WORKERS, "taskcluster-2020": IN_WORKERS_2020}
 
 
@@ -40,15 +42,7 @@ class Taskcluster(Memoryless, frozen=True, kw_only=True):
 
     def decide(self, snapshot: PoolSnapshot) -> ScalingPlan:
         """Plan by the estimator."""
-        desired, start, stop, pending = plan(
-            snapshot,
-            snapshot.slots,
-            self.min,
-            self.max,
-            self.scaling_ratio,
-            self.terminates,
-            self.counted,
-        )
+        desired, start, stop, pending = plan_in_numbers(snapshot, self)
         if self.compatibility is not None:
             return ScalingPlan(desired, start, stop, f"{pending} pending in workers")
         why = f"{pending} jobs beyond {snapshot.free_slots + snapshot.cleaning_slots} idle slots"
@@ -56,7 +50,7 @@ class Taskcluster(Memoryless, frozen=True, kw_only=True):
 
     @property
     def counted(self) -> int:
-        """What is counted, of ``farm.upstream.taskcluster``."""
+        """What is counted: one of ``IN_SLOTS``, ``IN_WORKERS`` and ``IN_WORKERS_2020``."""
         return _COUNTED[self.compatibility]
 
     @property
@@ -67,3 +61,36 @@ class Taskcluster(Memoryless, frozen=True, kw_only=True):
     def stays_until(self, snapshot: PoolSnapshot, memory: Memory) -> float:
         """Return infinity: only counts matter."""
         return FOREVER
+
+
+def plan_in_numbers(snapshot: PoolSnapshot, options: Taskcluster) -> tuple[int, int, int, int]:
+    """Return builders desired, to be started and to be stopped, and the jobs beyond idle slots.
+
+    Numbers of builders are counted in slots, or in workers, of which each is one.
+    """
+    counted = options.counted
+    slots = snapshot.slots if counted == IN_SLOTS else 1
+    least, most = options.least * slots, options.most * slots
+    existing = snapshot.joined * slots
+    stopping = (snapshot.draining + snapshot.stopping) * slots
+    claimed = snapshot.running_jobs
+    pending = snapshot.waiting_jobs
+    base = existing
+    if counted == IN_SLOTS:
+        pending = max(0, pending - max(0, existing - claimed))
+        base += stopping
+    elif counted == IN_WORKERS:
+        claimed += snapshot.draining_jobs
+        pending = max(0, pending - (existing - claimed))
+        base += stopping
+    desired = max(least, min(pending * options.scaling_ratio + base, most))
+    missing = max(0, desired - existing - stopping)
+    # a fraction of a worker counts as one: the original loops while any is left to spawn
+    start = math.ceil(max(0, missing - snapshot.booting * slots) / slots)
+    stop = 0
+    if options.terminates:
+        wanted = (snapshot.waiting_jobs + claimed) * options.scaling_ratio
+        target = max(least, min(wanted, most))
+        stop = min(snapshot.idle, int(max(0, existing - target) // slots))
+    builders = int(min(max(options.least, math.ceil(desired / slots)), options.most))
+    return builders, start, stop, pending

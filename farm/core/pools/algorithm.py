@@ -8,7 +8,6 @@ pools, and a provisioner that restarts continues where it stopped.
 
 from __future__ import annotations
 
-import math
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -165,11 +164,6 @@ def within(algorithm: AnyAlgorithm, least: int | None, most: int | None) -> AnyA
     """Return the algorithm with other limits (None: its own), if it can have others."""
     change = getattr(algorithm, "within", None)
     return algorithm if change is None else change(least, most)
-
-
-def limited(value: float, least: int, most: int) -> int:
-    """Return ``number`` rounded up to whole builders, within the limits."""
-    return int(min(max(least, math.ceil(value)), most))
 
 
 def first_plan_at(algorithm: AnyAlgorithm) -> float:

@@ -7,7 +7,7 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from functools import lru_cache
 from threading import Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -21,9 +21,11 @@ from farm.core.rules import SchedulingRules
 from farm.sim.fast.job_arrays import JobArrays
 from farm.sim.fast.kernel import layout, native
 from farm.sim.fast.kernel.heaps import Array, Keyed, keyed
-from farm.sim.fast.provisioners import Asking, with_algorithms
 from farm.sim.setting import Setting
 from farm.sim.too_large import LIVES_ALLOWED
+
+if TYPE_CHECKING:
+    from farm.sim.fast.provisioners import Asking
 
 Kinds = Mapping[tuple[tuple[str, ...], bool], int]
 """Groups of builders by (processors, virtualized), numbered."""
@@ -62,11 +64,18 @@ def play(
 
 def begun(load: JobArrays, setting: Setting, *, noted: bool = False) -> Playing:
     """Return a load on a farm, to be played."""
-    asking = [
-        Asking(number, pool, setting.algorithms[pool.name]) if pool.provisioned else None
-        for number, pool in enumerate(setting.pools)
-    ]
-    return Playing(_farm(load, setting, noted=noted), setting.pools, asking)
+    farm = _farm(load, setting, noted=noted)
+    asking: list[Asking | None] = [None] * len(setting.pools)
+    if setting.algorithms:
+        # only here: farms without an autoscaler start sooner without it
+        from farm.sim.fast.provisioners import Asking, with_algorithms  # noqa: PLC0415
+
+        farm = with_algorithms(farm, setting)
+        asking = [
+            Asking(number, pool, setting.algorithms[pool.name]) if pool.provisioned else None
+            for number, pool in enumerate(setting.pools)
+        ]
+    return Playing(farm, setting.pools, asking)
 
 
 def farms_after(loads: Sequence[JobArrays], setting: Setting) -> Iterator[layout.Farm | None]:
@@ -196,8 +205,6 @@ def _farm(load: JobArrays, setting: Setting, *, noted: bool = False) -> layout.F
         ended=np.empty(jobs, np.int32),
         **{name: _copy(getattr(empty, name)) for name in _WRITTEN if small},
     )
-    if setting.algorithms:
-        farm = with_algorithms(farm, setting)
     if noted:
         blank = farm._replace(notes=np.zeros(1, layout.NOTE), plans=np.zeros(1, layout.PLAN))
         farm = _with_room(blank, pools, len(farm.builders))

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from farm.core.pools.algorithm import AnyAlgorithm, PoolSnapshot, first_plan_at
-from farm.core.pools.formulas.predictive import UNKNOWN, parts_of
-from farm.core.pools.formulas.sizing import NEVER
 from farm.core.pools.spec import PoolSpec
 from farm.emulation.agenda import EARLY_TICK, TICK
 from farm.sim.fast.kernel import layout
 from farm.sim.setting import Setting
+from provisioner.algorithms.predictive import UNKNOWN, Predictive, parts_of
+from provisioner.algorithms.sizing import NEVER
 
 MOST_REMEMBERED = 1_000_000
 """Plans that a formula may remember; an algorithm that remembers more is asked."""
@@ -68,7 +68,7 @@ def _remembered(algorithm: AnyAlgorithm) -> int:
     """Return how many samples or numbers the algorithm's formula needs room for."""
     window = max((getattr(algorithm, name, 0.0) for name in _WINDOWS), default=0.0)
     plans = window / algorithm.interval
-    parts: int = parts_of(algorithm) if hasattr(algorithm, "step") else 0
+    parts = parts_of(algorithm) if isinstance(algorithm, Predictive) else 0
     # the first plan, this one, and one for rounding
     return max(math.ceil(min(plans, MOST_REMEMBERED)), parts) + 4
 

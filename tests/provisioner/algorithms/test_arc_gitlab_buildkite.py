@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from farm.core.pools.formulas.gitlab import idle_wanted
 from provisioner.algorithms.arc import Arc
 from provisioner.algorithms.buildkite import Buildkite
-from provisioner.algorithms.gitlab import Gitlab
+from provisioner.algorithms.gitlab import Gitlab, idle_wanted
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from farm.core.pools.formulas.buildbarn import quantile
-from provisioner.algorithms.buildbarn import Buildbarn
+from provisioner.algorithms.buildbarn import Buildbarn, quantile
 from provisioner.algorithms.jenkins import Jenkins
 
 

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from farm.core.pools.algorithm import PoolSnapshot
-from farm.core.pools.formulas.target_wait import builders_needed
-from provisioner.algorithms.target_wait import TargetWait
+from provisioner.algorithms.target_wait import TargetWait, builders_needed
 
 BUSY = {"busy": 10, "running_jobs": 10, "next_slot_time": 60.0}
 

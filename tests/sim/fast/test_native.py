@@ -12,7 +12,7 @@ from farm.sim.fast.kernel import native, object_file
 from tests.fixtures import plain_kernel
 from tests.fixtures.kernel import built
 
-FARM = Path(native.__file__).parents[3]
+CLONE = object_file.CLONE
 
 
 def test_every_source_voids_the_object():
@@ -21,22 +21,33 @@ def test_every_source_voids_the_object():
         path for path in object_file.HERE.glob("*.py") if path.name not in object_file.CALLERS
     ]
     imported = set()
-    rollouts = {"sim/rollouts/loops.py", "sim/rollouts/fair_loops.py"}
-    formulas = {name for name in object_file.SOURCES if "/formulas/" in name}
+    rollouts = {"farm/sim/rollouts/loops.py", "farm/sim/rollouts/fair_loops.py"}
+    algorithms = {
+        name for name in object_file.SOURCES if name.startswith("provisioner/algorithms/")
+    }
     compiler = {name for name in object_file.SOURCES if "/compiler/" in name}
-    for path in [*kernel, *(FARM / name for name in rollouts | formulas)]:
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("farm."):
-                module = FARM / node.module.removeprefix("farm.").replace(".", "/")
-                if module.is_dir():  # a package, of which modules are imported
-                    imported |= {module / one.name for one in node.names}
-                else:
-                    imported.add(module)
-    names = {f"{one.relative_to(FARM)}.py" for one in imported}
-    outside = {name for name in names if not name.startswith("sim/fast/kernel")}
-    assert outside | rollouts | compiler == set(object_file.SOURCES)
-    files = {path.name for path in (FARM / "sim/fast/compiler").iterdir() if path.is_file()}
+    for path in [*kernel, *(CLONE / name for name in rollouts | algorithms)]:
+        imported |= imported_modules(path)
+    names = {f"{module.relative_to(CLONE)}.py" for module in imported}
+    outside = {name for name in names if not name.startswith("farm/sim/fast/kernel")}
+    assert outside | rollouts | algorithms | compiler == set(object_file.SOURCES)
+    files = {path.name for path in (CLONE / "farm/sim/fast/compiler").iterdir() if path.is_file()}
     assert {Path(name).name for name in compiler} == files
+
+
+def imported_modules(source: Path) -> set[Path]:
+    """Return what a file imports of this project, as paths without a suffix."""
+    modules = set()
+    for node in ast.walk(ast.parse(source.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(
+            ("farm.", "provisioner.")
+        ):
+            module = CLONE / node.module.replace(".", "/")
+            if module.is_dir():  # a package, of which modules are imported
+                modules |= {module / alias.name for alias in node.names}
+            else:
+                modules.add(module)
+    return modules
 
 
 def test_a_changed_source_has_another_object(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

@@ -4,17 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from farm.core.pools.formulas import (
-    arc,
-    buildbarn,
-    buildkite,
-    gitlab,
-    jenkins,
-    keda,
-    predictive,
-    target_wait,
-)
-from farm.core.pools.formulas.sizing import limited, towards
 from farm.sim.fast.kernel.layout import (
     ARC,
     BUILDBARN,
@@ -25,46 +14,49 @@ from farm.sim.fast.kernel.layout import (
     TARGET_WAIT,
     TASKCLUSTER,
 )
-from farm.upstream.taskcluster import plan as plan_as_taskcluster
+from provisioner.algorithms import (
+    arc,
+    buildbarn,
+    buildkite,
+    gitlab,
+    jenkins,
+    keda,
+    predictive,
+    target_wait,
+    taskcluster,
+)
+from provisioner.algorithms.sizing import limited, plan_for_size
 
 
 def decide(formula, look, options, memory, given, samples, numbers):
     """Plan for what is seen of a pool, as its algorithm does (``provisioner.algorithms``)."""
     given.stays_until = look.at  # the next plan may differ, unless something else is known
     if formula == TASKCLUSTER:
-        given.desired, given.start, given.stop, _ = plan_as_taskcluster(
-            look,
-            look.slots,
-            options.least,
-            options.most,
-            options.scaling_ratio,
-            options.terminates,
-            options.counted,
-        )
+        given.desired, given.start, given.stop, _ = taskcluster.plan_in_numbers(look, options)
         given.stays_until = np.inf
     elif formula == ARC:
-        given.desired, given.start, given.stop = arc.plan(look, options)
+        given.desired, given.start, given.stop = arc.plan_in_numbers(look, options)
         given.stays_until = np.inf
     elif formula == TARGET_WAIT:
         soonest = look.next_slot_time
-        given.desired, given.start, given.stop, memory.since, memory.peak = target_wait.plan(
-            look, options, soonest, memory.since, memory.peak
+        given.desired, given.start, given.stop, memory.since, memory.peak = (
+            target_wait.plan_in_numbers(look, options, soonest, memory.since, memory.peak)
         )
-        given.stays_until = target_wait.stays_until(
+        given.stays_until = target_wait.next_change_at(
             look, options, soonest, memory.since, memory.peak
         )
     elif formula == BUILDKITE:
         given.desired, given.start, given.stop, memory.group, memory.out_at, memory.in_at = (
-            buildkite.plan(look, options, memory.group, memory.out_at, memory.in_at)
+            buildkite.plan_in_numbers(look, options, memory.group, memory.out_at, memory.in_at)
         )
-        given.stays_until = buildkite.stays_until(look, options, memory.out_at, memory.in_at)
+        given.stays_until = buildkite.next_change_at(look, options, memory.out_at, memory.in_at)
     elif formula == GITLAB:
         given.desired, given.start, given.stop, memory.since, memory.tokens, memory.filled_at = (
-            gitlab.plan(look, options, memory.since, memory.tokens, memory.filled_at)
+            gitlab.plan_in_numbers(look, options, memory.since, memory.tokens, memory.filled_at)
         )
-        given.stays_until = gitlab.stays_until(look, options, memory.since, memory.tokens)
+        given.stays_until = gitlab.next_change_at(look, options, memory.since, memory.tokens)
     elif formula == JENKINS_PLANS:
-        planned = jenkins.plan(
+        planned = jenkins.plan_in_numbers(
             look, options, memory.began_at, memory.waiting, memory.available, memory.planned
         )
         given.desired, given.start, given.stop = planned[0], planned[1], planned[2]
@@ -74,12 +66,12 @@ def decide(formula, look, options, memory, given, samples, numbers):
         scale(look, options, memory, given, samples)
     elif formula == BUILDBARN:
         remember_jobs(look, options, memory, samples, numbers)
-        given.desired, given.start, given.stop, _ = buildbarn.plan(
+        given.desired, given.start, given.stop, _ = buildbarn.plan_in_numbers(
             look, options, numbers, memory.numbers, memory.count
         )
     else:
         learn(look, options, memory, numbers)
-        given.desired, given.start, given.stop, _ = predictive.plan(
+        given.desired, given.start, given.stop, _ = predictive.plan_in_numbers(
             look, options, numbers, memory.numbers
         )
 
@@ -106,17 +98,17 @@ def forget_oldest(memory):
 
 def scale(look, options, memory, given, samples):
     """Plan as KEDA and the HPA do."""
-    at, length = look.at, keda.length_of(look, options)
+    at, length = look.at, keda.queue_length(look, options)
     if memory.replicas < 0:
         memory.replicas = limited(look.present, options)
         memory.active_at = at
         remember(memory, samples, at, memory.replicas, 0)
-    if keda.due(at, memory.polled_at, options.polling_interval):
+    if keda.is_due(at, memory.polled_at, options.polling_interval):
         memory.replicas = keda.polled(at, length, options, memory.replicas, memory.active_at)
         memory.polled_at = at
         if length >= options.active_from:
             memory.active_at = at
-    if memory.replicas and keda.due(at, memory.synced_at, options.interval):
+    if memory.replicas and keda.is_due(at, memory.synced_at, options.interval):
         now = memory.replicas
         wanted = keda.recommended(length, options, now)
         steady_from, grown_from = at - options.stabilization_window, at - options.scale_up_period
@@ -132,7 +124,9 @@ def scale(look, options, memory, given, samples):
         memory.replicas = keda.synced(options, wanted, now, highest, added)
         memory.synced_at = at
         remember(memory, samples, at, wanted, max(0, memory.replicas - now))
-    given.desired, given.start, given.stop = towards(look, options, memory.replicas, look.joined)
+    given.desired, given.start, given.stop = plan_for_size(
+        look, options, memory.replicas, look.joined
+    )
 
 
 def remember_jobs(look, options, memory, samples, numbers):
@@ -145,7 +139,7 @@ def remember_jobs(look, options, memory, samples, numbers):
             place += 1
         for later in range(place, begin + memory.count):
             numbers[later] = numbers[later + 1]
-    jobs = buildbarn.jobs_of(look)
+    jobs = buildbarn.jobs_in_system(look)
     place = begin + memory.count
     while place > begin and numbers[place - 1] > jobs:
         numbers[place] = numbers[place - 1]
@@ -164,7 +158,7 @@ def learn(look, options, memory, numbers):
         return
     if memory.looks:
         place, mean = memory.numbers + memory.part, memory.total / memory.looks
-        numbers[place] = predictive.learned(numbers[place], mean, options)
+        numbers[place] = predictive.learned_demand(numbers[place], mean, options)
     memory.part = part
     memory.total = demand
     memory.looks = 1

@@ -43,7 +43,7 @@ FORMULAS = (
     "", "taskcluster", "arc", "target-wait", "buildkite", "gitlab", "jenkins", "keda", "buildbarn",
     "predictive",
 )  # fmt: skip
-"""Algorithms whose plans are compiled (``farm.core.pools.formulas``), by number."""
+"""Algorithms whose plans are compiled (``provisioner.algorithms``), by number."""
 TASKCLUSTER, ARC, TARGET_WAIT, BUILDKITE, GITLAB, JENKINS_PLANS, KEDA, BUILDBARN = range(1, 9)
 
 

@@ -14,21 +14,25 @@ from pathlib import Path
 HERE = Path(__file__).parent
 FARM = HERE.parents[2]
 CLONE = FARM.parent
-FORMULAS = FARM / "core/pools/formulas"
+ALGORITHMS = CLONE / "provisioner/algorithms"
 COMPILER = HERE.parent / "compiler"
 #: what the object is made of and by, beside this package
 SOURCES = (
-    *sorted(f"core/pools/formulas/{path.name}" for path in FORMULAS.glob("[a-z]*.py")),
-    "core/pools/spec.py",
-    "core/pools/unrunnable_jobs.py",
-    "core/simultaneity.py",
-    "emulation/agenda.py",
-    "sim/fast/compiler/python_in_c.h",
-    *sorted(f"sim/fast/compiler/{path.name}" for path in COMPILER.glob("*.py")),
-    "sim/provisioning.py",
-    "sim/rollouts/fair_loops.py",
-    "sim/rollouts/loops.py",
-    "upstream/taskcluster.py",
+    "farm/core/pools/algorithm.py",
+    "farm/core/pools/spec.py",
+    "farm/core/pools/unrunnable_jobs.py",
+    "farm/core/simultaneity.py",
+    "farm/emulation/agenda.py",
+    "farm/sim/fast/compiler/python_in_c.h",
+    *sorted(f"farm/sim/fast/compiler/{path.name}" for path in COMPILER.glob("*.py")),
+    "farm/sim/provisioning.py",
+    "farm/sim/rollouts/fair_loops.py",
+    "farm/sim/rollouts/loops.py",
+    *sorted(
+        f"provisioner/algorithms/{path.name}"
+        for path in ALGORITHMS.glob("[a-z]*.py")
+        if path.name != "registry.py"
+    ),
 )
 CALLERS = ("native.py", "object_file.py")
 """Modules here that are no part of the object."""
@@ -38,7 +42,7 @@ C_COMPILERS = ("cc", "gcc", "clang")
 def digest() -> str:
     """Return what tells the present sources from others."""
     kernel = sorted(path for path in HERE.glob("*.py") if path.name not in CALLERS)
-    sources = [*kernel, *(FARM / name for name in SOURCES)]
+    sources = [*kernel, *(CLONE / name for name in SOURCES)]
     return sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
 
 
