@@ -197,7 +197,8 @@ def _of_runs(runs: Sequence[Result], steps: _Steps, refresh: float | None) -> st
             for pair in found.pairs
             if (parts := table_of_parts(pair))
         ]
-        sections.append(Section("Comparison", list(words.of_comparison(found)), charts, tables))
+        lines = [*words.of_comparison(found), words.RINGS]
+        sections.append(Section("Comparison", lines, charts, tables))
         numbers["comparison"] = found
     for place, run in enumerate(runs):
         summary = run.kept.summary
@@ -221,12 +222,12 @@ def _of_run(run: Result, label: str, steps: _Steps, *, whole: bool) -> list[Sect
     summary, figures = run.kept.summary, run.figures()
     if not whole:
         steps(f"drawing {label}")
-        return [Section(label, list(words.of_run(run.answer, summary)), figures.draw("queue"))]
+        return [Section(label, _words_of(run), figures.draw("queue"))]
     named = {"pool": summary.pools, "platform": summary.platforms}
     tables = [_parts_table(name, parts) for name, parts in named.items() if parts]
     if len(tables) > 1 and _numbers(tables[0]) == _numbers(tables[1]):
         tables.pop()  # each pool has a platform of its own
-    sections = [Section(label, list(words.of_run(run.answer, summary)), (), tables)]
+    sections = [Section(label, _words_of(run), (), tables)]
     for name in figures.names:
         steps(f"drawing {name}")
         charts = [one for one in figures.draw(name) if one.changes]
@@ -235,6 +236,14 @@ def _of_run(run: Result, label: str, steps: _Steps, *, whole: bool) -> list[Sect
             more = rows if name == "invocations" else ()
             sections.append(Section(HEADINGS[name], (), charts, more))
     return sections
+
+
+def _words_of(run: Result) -> list[str]:
+    """Describe a run, or one in progress: of its open jobs it is not known how they end."""
+    summary = run.kept.summary
+    if run.kept.state == "running" and run.records is not None:
+        return list(words.of_run_in_progress(summary, run.jobs, run.records.last_at))
+    return list(words.of_run(run.answer, summary))
 
 
 def _numbers(table: Table) -> list[tuple[str, ...]]:
@@ -266,7 +275,7 @@ def _of_sweep(given: object, sweep: Sweep) -> str:
     first = trade_off_chart([*choices_of_sweep(sweep)])
     sections = [
         Section("", list(words.of_sweep(sweep)), first, [Table("", head, rows)]),
-        Section("Each metric with its interval", (), sweep_charts(sweep, METRICS)),
+        Section("Each metric with its interval", [words.RINGS], sweep_charts(sweep, METRICS)),
     ]
     seeds = many(len(sweep.seeds), "seed")
     day = ""
@@ -325,7 +334,7 @@ def _chart(records: PlatformRecords, clock: Clock) -> Chart:
         ("waiting", "running", "slots"), (steps.waiting, steps.busy, steps.slots), strict=True
     ):
         if count.any():  # no runner is known: no slots
-            chart.line(name, at, steps.means(count, edges))
+            chart.line(name, at, steps.means(count, edges), look=name)
     chart.axes.set_ylim(bottom=0.0)
     return chart.finished()
 
@@ -373,7 +382,10 @@ def follow_run(
 
 
 def _growing(path: Path, pause: Callable[[], bool]) -> Iterator[bytes]:
-    """Yield whole lines of a file, until it has no more of them and ``pause`` returns False."""
+    """Yield whole lines of a file, until it has no more of them and ``pause`` returns False.
+
+    ``pause`` is called at the end of the file as it was when it was read.
+    """
     rest, going = b"", True
     with file_access(path, "read the event log"), ending(path).open("rb") as file:
         while True:
@@ -381,9 +393,10 @@ def _growing(path: Path, pause: Callable[[], bool]) -> Iterator[bytes]:
             whole, end, rest = (rest + found).rpartition(b"\n")
             if end:
                 yield whole + end
-            elif not found:
-                if not going:
-                    return
+            if not found and not going:
+                return
+            # a busy farm writes faster than its log is read: what is there now is enough for a page
+            if len(found) < PIECE and going:
                 going = pause()
 
 
@@ -439,4 +452,4 @@ class _SoFar:
         )
         measured = Measured(records, info, 0.0, remarks=[remark])
         kept = RecordedRun(scenario, measured, records, self._log, "running", meta.started)
-        return Result(kept)
+        return Result(kept, records)

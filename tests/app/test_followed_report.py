@@ -13,9 +13,10 @@ import pytest
 from typer.testing import CliRunner
 
 import farm
-from farm.app.report import follow_run
+from farm.app.report import _growing, follow_run
 from farm.cli.main import app
 from farm.core.errors import InputError
+from farm.results.report import words
 from farm.results.run_directory import EVENTS, JOBS, META, SCENARIO, SUMMARY
 from farm.testing import small_scenario
 
@@ -97,6 +98,38 @@ def test_running_jobs_are_no_waiting_ones(growing: Growing, monkeypatch: Any) ->
     assert is_open.sum() == drawn[0].summary["jobs"]["lost"]
     assert (jobs["started_at_s"] >= 0)[is_open].sum() == 2  # both builders are busy
     assert set(jobs["builder"][is_open].tolist()) == {"p-1", "p-2", ""}
+
+
+def test_a_run_in_progress_says_what_runs(growing: Growing, monkeypatch: Any) -> None:
+    """Its open jobs run or wait, they are not lost; the builders of those that run are busy."""
+    drawn = []
+    monkeypatch.setattr("farm.app.report.report", lambda run, **_: drawn.append(run))
+    growing.out.write_text("")
+    growing.follow(growing.end)
+    run = drawn[0]
+    first, *others = words.of_run_in_progress(run.kept.summary, run.jobs, run.records.last_at)
+    jobs = run.summary["jobs"]
+    waiting = jobs["lost"] - 2
+    assert first.startswith("In progress, ")
+    assert f"{jobs['succeeded']} ended, 2 running, {waiting} waiting" in first
+    assert not any("lost" in text or "never ended" in text for text in (first, *others))
+    assert run.summary["idle_share"] < 0.2  # both builders are busy from the second job on
+
+
+def test_a_page_is_written_before_a_busy_log_has_an_end(tmp_path: Path) -> None:
+    """A farm that writes faster than its log is read would have no page until its run has ended."""
+    log, pauses = tmp_path / "log", []
+    log.write_bytes(b"1\n")
+
+    def pause() -> bool:
+        pauses.append(log.read_bytes().count(b"\n"))
+        return len(pauses) < 3
+
+    for piece in _growing(log, pause):
+        if b"9" not in piece:
+            with log.open("ab") as file:
+                file.write(b"%d\n" % (int(piece.split()[-1]) + 1))
+    assert pauses[0] < 9
 
 
 def test_nothing_new_is_not_drawn_again(growing: Growing, monkeypatch: Any) -> None:

@@ -122,6 +122,59 @@ def test_pools_have_a_heat_map_of_their_own_busy_slots() -> None:
     assert farm.simulate("mm1", **SMALL).plot("utilization") == []
 
 
+def test_a_line_along_an_axis_is_seen() -> None:
+    """Jobs that did not wait are a line at 0, which neither an axis nor the edge covers."""
+    [chart] = farm.simulate("mm1", **SMALL).plot("distribution")
+    [waiting, _] = chart.axes.lines
+    assert chart.axes.get_xlim()[0] < min(np.asarray(waiting.get_xdata(), float))
+    assert chart.axes.get_xticklabels()[0].get_text() == "0"
+    assert all(spine.get_zorder() < waiting.get_zorder() for spine in chart.axes.spines.values())
+
+
+def test_runners_of_one_job_share_rows() -> None:
+    """150 of them, a row each, were a diagonal of slivers; 17 ran at once at most."""
+    run = farm.simulate("ephemeral-runners")
+    [chart] = run.plot("slots")
+    assert "rows are used again after a builder's last job" in chart.title
+    rows = {bar.get_y() for bar in chart.axes.patches if isinstance(bar, Rectangle)}
+    assert len(rows) == run.summary["builders"]["max_running"] == 17
+    assert len(chart.axes.patches) == 150
+
+
+def test_what_is_desired_is_drawn_over_what_is_there() -> None:
+    """Where both are the same, the line below is seen between the dots of the one above."""
+    [chart] = farm.simulate("ephemeral-runners").plot("builders")
+    lines = {line.get_label(): line for line in chart.axes.lines}
+    assert list(lines) == ["present", "booting", "desired"]
+    assert lines["present"].get_linestyle() == "-"
+    assert lines["desired"].get_linestyle() != "-"
+    assert len({line.get_color() for line in lines.values()}) == 3
+
+
+def test_the_text_of_a_bar_does_not_cross_its_end() -> None:
+    """It stands within a bar that has room for it, and behind one that has not."""
+    [chart] = farm.simulate("fair-share-two-teams").plot("invocations")
+    loud, calm = (bar for bar in chart.axes.patches if isinstance(bar, Rectangle))
+    texts: list[Any] = [*chart.axes.texts]
+    assert [text.xy[0] for text in texts] == [0.0, calm.get_width()]
+    assert calm.get_width() < loud.get_width()
+
+
+def test_an_outlier_does_not_flatten_the_other_points() -> None:
+    """With it the axis is one of logarithms; all points have their names, if there is room."""
+    waits = (60.0, 90.0, 40.0, 120.0, 9000.0)
+    choices = [
+        Choice(f"setting {n}", wait, None, None, "", 100.0 + 20 * n, costs_other=n > 0)
+        for n, wait in enumerate(waits)
+    ]
+    [chart] = trade_off_chart(choices)
+    assert chart.axes.get_yscale() == "log"
+    assert chart.axes.get_xscale() == "linear"
+    assert {text.get_text() for text in chart.axes.texts} == {choice.name for choice in choices}
+    [plain] = trade_off_chart(choices[:4])
+    assert plain.axes.get_yscale() == "linear"
+
+
 @pytest.mark.slow
 def test_the_points_that_an_answer_speaks_of_have_their_names() -> None:
     """Also where all cost the same, and where the shortest wait lies among others."""
@@ -156,8 +209,14 @@ def test_several_runs_are_compared_and_a_sweep_has_its_intervals(tmp_path: Path)
     )
     page = Page(farm.report(kept, out=tmp_path / "sweep.html"))
     assert page.numbers["sweep"] == json.loads((kept / "sweep.json").read_text())
+    charts = swept.plot()
+    assert len(charts) == 3
     assert "object at 0x" not in (tmp_path / "sweep.html").read_text(encoding="utf-8")
-    assert len(swept.plot()) == 3
+    words = {
+        word for chart in charts for text in chart.axes.texts for word in text.get_text().split()
+    }
+    # a paper's words are its own
+    assert not words & {"baseline", "better", "worse", "noise", "same"}
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -24,15 +23,6 @@ STICKS_OUT = """[...document.querySelectorAll('body *')].filter(one => {
         if (['auto', 'scroll', 'hidden'].includes(getComputedStyle(up).overflowX)) return false;
     return true;
 }).map(one => one.outerHTML.slice(0, 80))"""
-
-
-@pytest.fixture(scope="module")
-def browser(
-    tool: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Chromium]:
-    """One browser for all pages."""
-    with Chromium(tool("chromium"), tmp_path_factory.mktemp("profile")) as chromium:
-        yield chromium
 
 
 @pytest.fixture(scope="module")

@@ -39,18 +39,26 @@ WIDTH = 4.2
 #: the colour's name in a page, where it has a second value for dark screens
 COLOURS = {
     "c0": "#0072b2", "c1": "#d55e00", "c2": "#009e73", "c3": "#b4588f", "c4": "#a87800",
-    "c5": "#2b8cc4", "c6": "#1b1b1c", "ink": "#1b1b1b", "dim": "#6a6a6a", "grid": "#e2e2e2",
+    "c5": "#2b8cc4", "c6": "#16191e", "ink": "#16191f", "dim": "#4d5563", "grid": "#e1e4ea",
+    "page": "#ffffff",
 }  # fmt: skip
 DARK = {
     "c0": "#56b4e9", "c1": "#ff8c42", "c2": "#2fc79b", "c3": "#e39bc4", "c4": "#f0b429",
-    "c5": "#8fd0f5", "c6": "#e8e8e9", "ink": "#e8e8e8", "dim": "#a5a5a5", "grid": "#3a3a3a",
+    "c5": "#8fd0f5", "c6": "#e8eaed", "ink": "#e8eaee", "dim": "#a9b1be", "grid": "#262c37",
+    "page": "#101318",
 }  # fmt: skip
-DASHES = ("-", (0, (5, 2)), ":", "-.", (0, (2, 2)), (0, (1, 1)), (0, (8, 3)))
+DASHES = ("-", (0, (5, 2)), ":", "-.", (0, (2, 2)), (0, (1, 1)), (0, (2, 4)))
+#: numbers of colours and dashes: jobs and builders by their states
+LOOKS = {
+    "waiting": 4, "running": 0, "response": 0, "present": 0, "booting": 1, "desired": 6, "slots": 6,
+}  # fmt: skip
 HATCHES = ("", "////", "....", "xxxx", "----", "\\\\\\\\")
 #: seconds within which a weekday is said of one day, or nearly
 MOST_WEEKDAYS = 14 * 86400.0
 #: rows of a heat map whose values a page holds
 MOST_ROWS = 24
+#: below lines and bars
+SPINES = 0.9
 SUFFIXES = (".svg", ".png", ".pdf")
 _STYLE: Any = {
     "axes.edgecolor": COLOURS["dim"], "axes.axisbelow": True,
@@ -78,6 +86,8 @@ class Chart:
             self.axes: Axes = self.figure.add_subplot()
         self.axes.tick_params(which="both", length=0, colors=COLOURS["ink"])
         self.axes.grid(color=COLOURS["grid"])
+        for spine in self.axes.spines.values():
+            spine.set_zorder(SPINES)  # a line along an axis is seen
         self.axes.set_title(title, loc="left", wrap=True)
         self.axes.set(xlabel=x, ylabel=y)
         #: name, colour, xs, ys; what else a page must know
@@ -104,9 +114,19 @@ class Chart:
         self._about |= {"time": True, "clock": None if clock is None else clock.shows}
         self._about |= {"dated": clock is not None and clock.dated, "most": most}
 
-    def line(self, name: str, xs: Sequence[float] | Floats, ys: Sequence[float] | Floats) -> None:
-        """Draw a line through points, marking a few of them."""
-        number = len(self._series)
+    def line(
+        self,
+        name: str,
+        xs: Sequence[float] | Floats,
+        ys: Sequence[float] | Floats,
+        look: str = "",
+    ) -> None:
+        """Draw a line through points, marking a few of them.
+
+        ``look``: a state of jobs or builders, which looks the same on every chart; else the line
+        gets the next colour.
+        """
+        number = LOOKS.get(look, len(self._series))
         few = len(xs) <= 50
         self.axes.plot(
             xs, ys, label=label(name), color=colour(number), linestyle=DASHES[number % len(DASHES)],
@@ -215,7 +235,7 @@ class Chart:
         if path.suffix not in SUFFIXES:
             raise InputError(f"{path}: allowed: a name that ends in {', '.join(SUFFIXES)}")
         kind = path.suffix[1:]
-        picture = self._drawn(kind, transparent=kind == "svg")
+        picture = self._drawn(kind, transparent=False)
         if kind == "svg":
             picture = picture.replace(b"</style>", f"{_dark_rules()}</style>".encode(), 1)
         with file_access(path):
@@ -229,7 +249,7 @@ class Chart:
             for artist in self.figure.findobj():
                 if hasattr(artist, "set_parse_math"):
                     artist.set_parse_math(False)  # names may have a $
-            face = "auto" if transparent else "white"
+            face = "none" if transparent else COLOURS["page"]
             self.figure.savefig(
                 file, format=kind, metadata=metadata, transparent=transparent, facecolor=face
             )

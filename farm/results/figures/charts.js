@@ -81,7 +81,7 @@ class View {
     for (const one of this.svg.querySelectorAll("[clip-path]")) {
       if (one.closest(".x,.y")) continue;
       for (const part of one.tagName === "g" ? one.children : [one])
-        for (const name of ["d", "x", "width"])
+        for (const name of part.tagName === "image" ? ["transform"] : ["d", "x", "width"])
           if (part.hasAttribute(name)) this.moved.push([part, name, part.getAttribute(name)]);
     }
     this.ticks = [...this.svg.querySelectorAll(".x > .tick")];
@@ -199,6 +199,9 @@ class View {
     const there = x => x * scale + shift;
     for (const [part, name, own] of this.moved) {
       const moved = {x: there, width: x => x * scale,
+        // an image's own units are its pixels: its matrix says where they are, and how wide
+        transform: matrix => matrix.replace(/\(([-\d.e]+) (.*) ([-\d.e]+) ([-\d.e]+)\)/,
+          (_, wide, between, x, y) => `(${wide * scale} ${between} ${there(+x)} ${y})`),
         d: path => path.replace(/([-\d.]+) ([-\d.]+)/g, (_, x, y) => `${there(x).toFixed(2)} ${y}`)};
       part.setAttribute(name, moved[name](own));
     }

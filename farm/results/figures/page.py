@@ -19,8 +19,7 @@ from farm.results.run_directory import this_version
 from farm.whole_files import write_whole
 
 _CSS = """
-:root{color-scheme:light dark;--page:#fff}
-@media screen and (prefers-color-scheme:dark){:root{--page:#16181b}}
+:root{color-scheme:light dark}
 @media print{:root{color-scheme:light} .hint,.card,figure button{display:none}
 figure{break-inside:avoid}}
 *{box-sizing:border-box}

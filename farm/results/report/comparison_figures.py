@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import median
 from typing import NamedTuple
 
 from farm.results.comparison.answer import Choice, frontier
@@ -16,16 +17,23 @@ from farm.results.figures.chart import COLOURS, Chart, label, time_unit
 from farm.results.formatting import readable_percent, readable_ratio, readable_span
 
 ROW = 0.42
+#: the width of a character of a name, about; points
+CHARACTER = 5.5
+#: what is not told from the base: its dot is a ring
+ALIKE = ("same", "noise", "small", "not distinguishable")
 #: left, bottom, right, top
 Box = tuple[float, float, float, float]
 #: about as large as the axes of wait against cost are
 POINTS_OF_AXES = (250.0, 170.0)
 COST_UNIT = "builder-hours, each at its pool's price"
-#: where the name of a point may stand, right of it and above; beyond the four nearest, with a line,
-#: only that of the shortest wait, of which the answer speaks
+#: where the name of a point may stand, right of it and above; beyond the four nearest, with a line
 PLACES = ((7, 5), (7, -13), (-7, -13), (-7, 5), *((x, y) for y in (19, 33, 47) for x in (7, -7)))
 FAR = 15
 LEADER = {"arrowstyle": "-", "color": COLOURS["dim"], "linewidth": 0.6, "shrinkA": 0, "shrinkB": 3}
+#: an axis is one of logarithms if the highest value is more than this many times their median
+OUTLIER = 4.0
+#: share of the highest cost that the axis of cost spans at least: less is no difference to see
+MIN_SPAN = 0.05
 #: by the greatest ratio on an axis, the shares at its ticks
 TICKS: Sequence[tuple[float, Sequence[float]]] = (
     (1.4, (-0.2, -0.1, 0.0, 0.1, 0.2)),
@@ -46,64 +54,115 @@ class Dot(NamedTuple):
     remark: str
 
 
+class _Axis(NamedTuple):
+    """An axis of wait against cost: its ends, and whether it is one of logarithms."""
+
+    low: float
+    high: float
+    is_log: bool
+
+    def share(self, value: float) -> float:
+        """Return where a value stands, from 0 to 1."""
+        if self.is_log:
+            return math.log(value / self.low) / math.log(self.high / self.low)
+        return (value - self.low) / (self.high - self.low)
+
+
 def trade_off_chart(choices: Sequence[Choice]) -> list[Chart]:
     """Return the picture of mean wait against cost, with the frontier; none for one setting.
 
-    Only the base and the settings on the frontier have their names.
+    Points have their names where these fit, those of the base and of the frontier first; a page
+    says the others under the pointer.
     """
     if len(choices) < 2:
         return []
-    unit, scale = time_unit(max(one.wait for one in choices))
+    unit, scale = time_unit(max(choice.wait for choice in choices))
+    costs = [choice.cost for choice in choices]
+    waits = [choice.wait / scale for choice in choices]
+    across, up = _cost_axis(costs), _wait_axis(waits)
     chart = Chart(
-        "Mean wait against cost", f"cost ({COST_UNIT})", f"mean wait ({unit})", height=3.4
+        "Mean wait against cost",
+        f"cost ({COST_UNIT}{', log scale' * across.is_log})",
+        f"mean wait ({unit}{', log scale' * up.is_log})",
+        height=3.4,
     )
     best = set(frontier(choices))
-    line = sorted((one.cost, one.wait / scale) for one in choices if one.name in best)
+    line = sorted((choice.cost, choice.wait / scale) for choice in choices if choice.name in best)
     chart.axes.plot(
         *zip(*line, strict=True), color=COLOURS["c1"], drawstyle="steps-post",
         label="frontier: none waits less and costs no more",
     )  # fmt: skip
-    for one in choices:
+    for choice in choices:
         [drawn] = chart.axes.plot(
-            one.cost, one.wait / scale, "o", color=COLOURS["c1" if one.name in best else "c0"]
+            choice.cost,
+            choice.wait / scale,
+            "o",
+            color=COLOURS["c1" if choice.name in best else "c0"],
         )
-        numbers = f"mean wait {readable_span(one.wait)}, cost {readable_ratio(one.cost)}"
-        drawn.set_gid(f"said:{one.name}: {numbers}")
-    top = max(one.wait for one in choices) / scale * 1.15 or 1.0
-    named = [choices[0], *(one for one in choices[1:] if one.name in best)]
-    named[1:] = sorted(named[1:], key=lambda one: one.wait)
-    dots = [(one.cost, one.wait / scale) for one in choices]
-    _name_points(chart, [(one.name, one.cost, one.wait / scale) for one in named], dots, top)
-    chart.axes.set_ylim(0.0, top)
-    chart.axes.margins(x=0.08)
+        numbers = f"mean wait {readable_span(choice.wait)}, cost {readable_ratio(choice.cost)}"
+        drawn.set_gid(f"said:{choice.name}: {numbers}")
+    first, *others = choices
+    others.sort(key=lambda choice: (choice.name not in best, choice.wait))
+    named = [(choice.name, choice.cost, choice.wait / scale) for choice in (first, *others)]
+    _name_points(chart, named, across, up)
+    for axis, name in ((across, "x"), (up, "y")):
+        chart.axes.set(**{f"{name}lim": (axis.low, axis.high)})
+        if axis.is_log:
+            _log_ticks(chart, name, axis)
     return [chart.finished()]
 
 
+def _has_outlier(values: Sequence[float]) -> bool:
+    return min(values) > 0.0 and max(values) > OUTLIER * median(values)
+
+
+def _cost_axis(costs: Sequence[float]) -> _Axis:
+    low, high = min(costs), max(costs)
+    if _has_outlier(costs):
+        margin = (high / low) ** 0.08
+        return _Axis(low / margin, high * margin, is_log=True)
+    span = max(high - low, MIN_SPAN * high) or 1.0
+    # what is beyond the costs is right of them, where names stand
+    return _Axis(low - 0.08 * span, low + 1.08 * span, is_log=False)
+
+
+def _wait_axis(waits: Sequence[float]) -> _Axis:
+    if _has_outlier(waits):
+        margin = (max(waits) / min(waits)) ** 0.1
+        return _Axis(min(waits) / margin, max(waits) * margin, is_log=True)
+    return _Axis(0.0, max(waits) * 1.15 or 1.0, is_log=False)
+
+
+def _log_ticks(chart: Chart, name: str, axis: _Axis) -> None:
+    """Give an axis of logarithms ticks at 1, 2 and 5 of each decade, or fewer if these are many."""
+    first, last = math.floor(math.log10(axis.low)), math.ceil(math.log10(axis.high))
+    factors = (1, 2, 5) if last - first <= 3 else (1,)
+    at = [factor * 10.0**power for power in range(first, last + 1) for factor in factors]
+    ticks = [tick for tick in at if axis.low <= tick <= axis.high]
+    chart.axes.set(**{f"{name}scale": "log"})
+    chart.axes.set(**{f"{name}ticks": ticks, f"{name}ticklabels": [f"{at:,g}" for at in ticks]})
+    chart.axes.set(**{f"{name}lim": (axis.low, axis.high)})
+    chart.axes.minorticks_off()
+
+
 def _name_points(
-    chart: Chart,
-    points: Sequence[tuple[str, float, float]],
-    dots: Sequence[tuple[float, float]],
-    top: float,
+    chart: Chart, points: Sequence[tuple[str, float, float]], across: _Axis, up: _Axis
 ) -> None:
-    """Write names beside points where these fit; a name without room is said by the page alone."""
-    costs = [cost for cost, _ in dots]
+    """Write names beside points where these fit, the first ones first."""
     wide, high = POINTS_OF_AXES
-    across = wide / ((max(costs) - min(costs)) * 1.16 or 1.0)
-    beside = 30 if max(costs) > min(costs) else wide / 2
-    places = [(at * across, up / top * high) for at, up in dots]
+    places = [(across.share(cost) * wide, up.share(wait) * high) for _, cost, wait in points]
     taken = [(x - 3, y - 3, x + 3, y + 3) for x, y in places]
-    for number, (name, at, up) in enumerate(points):
+    for (name, cost, wait), (x, y) in zip(points, places, strict=True):
         text = label(name, 34)
-        x, y, length = at * across, up / top * high, 5.5 * len(text)
-        for right, above in PLACES if number == 1 else PLACES[:4]:
+        length = CHARACTER * len(text)
+        for right, above in PLACES:
             left = x + right - length * (right < 0)
             box = (left, y + above, left + length, y + above + 10)
-            inside = min(costs) * across - beside < left and box[2] < max(costs) * across + beside
-            inside = inside and box[1] > 0 and box[3] < high
-            if inside and not any(_overlap(box, one) for one in taken):
+            is_inside = box[0] > -10.0 and box[1] > 0.0 and box[2] < wide + 10.0 and box[3] < high
+            if is_inside and not any(_overlap(box, other) for other in taken):
                 taken.append(box)
                 chart.axes.annotate(
-                    text, (at, up), (right, above), textcoords="offset points",
+                    text, (cost, wait), (right, above), textcoords="offset points",
                     ha="left" if right > 0 else "right", color=COLOURS["dim"],
                     arrowprops=LEADER if above > FAR else None,
                 )  # fmt: skip
@@ -123,8 +182,7 @@ def sweep_charts(sweep: Sweep, metrics: Sequence[Metric]) -> list[Chart]:
         for row in sweep.rows:
             if row.metric == metric.name and row.mean is not None:
                 name = ", ".join(row.settings.values()) or sweep.scenario
-                base = "baseline" if row.baseline is None and sweep.axes else ""
-                dots.append(Dot(name, row.mean, *ends_of(row.interval), row.verdict or base))
+                dots.append(Dot(name, row.mean, *ends_of(row.interval), row.verdict or ""))
         if dots:
             charts.append(_dots(metric, dots))
     return charts
@@ -166,8 +224,7 @@ def _ratios(title: str, dots: Sequence[Dot]) -> Chart:
     """Draw shares of the base on a log scale: half of it is as far from 0 % as twice it."""
     chart = Chart(title, height=0.8 + ROW * len(dots))
     for place, dot in enumerate(dots):
-        words = f"{readable_percent(dot.value, signed=True)} {dot.remark}"
-        _dot(chart, place, dot, 1.0, "same" if dot.remark == "same" else words, beyond=1.0)
+        _dot(chart, place, dot, 1.0, readable_percent(dot.value, signed=True), beyond=1.0)
     ends = [1 + end for dot in dots for end in (dot.low, dot.value, dot.high) if end is not None]
     low, high = min(0.88, *ends), max(1.13, *ends)
     margin = (high / low) ** 0.05
@@ -191,23 +248,27 @@ def _dots(metric: Metric, dots: Sequence[Dot]) -> Chart:
     name = COST_UNIT if metric.name == "cost" else name
     chart = Chart(metric.name.replace("_", " "), name, height=0.9 + ROW * len(dots))
     for place, dot in enumerate(dots):
-        words = f"{readable(dot.value, metric.unit)} {dot.remark}"
-        _dot(chart, place, dot, scale, words)
+        _dot(chart, place, dot, scale, readable(dot.value, metric.unit))
     chart.axes.set_xlim(left=min(0.0, chart.axes.dataLim.x0))
     return _listed(chart, dots, 0.0)
 
 
-def _dot(chart: Chart, place: int, dot: Dot, scale: float, words: str, beyond: float = 0.0) -> None:
-    """Draw a value with its interval; above it stand its name and its label."""
+def _dot(
+    chart: Chart, place: int, dot: Dot, scale: float, number: str, beyond: float = 0.0
+) -> None:
+    """Draw a value with its interval; above it stand its name and the number.
+
+    A ring is a value that is not told from the base; a page says the verdict under the pointer.
+    """
     axes, value = chart.axes, beyond + dot.value / scale
     if dot.low is not None and dot.high is not None:
         low, high = beyond + dot.low / scale, beyond + dot.high / scale
         axes.hlines(place, max(0.0, low), high, color=COLOURS["c0"], linewidth=2)
-    [drawn] = axes.plot(value, place, "o", color=COLOURS["c0"])
-    words = words.strip()
-    drawn.set_gid(f"said:{dot.name}: {words}")
+    inside = COLOURS["page" if dot.remark in ALIKE else "c0"]
+    [drawn] = axes.plot(value, place, "o", color=COLOURS["c0"], markerfacecolor=inside)
+    drawn.set_gid(f"said:{dot.name}: {number} {dot.remark}".rstrip())
     name = dot.name if len(dot.name) <= 34 else "…" + dot.name[-33:]
-    for text, edge, side in ((name, 0.0, "left"), (words, 1.0, "right")):
+    for text, edge, side in ((name, 0.0, "left"), (number, 1.0, "right")):
         axes.annotate(
             text, (edge, place), (4 - 8 * edge, 9), xycoords=axes.get_yaxis_transform(),
             textcoords="offset points", va="center", ha=side, annotation_clip=False, gid="over",

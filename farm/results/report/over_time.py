@@ -148,6 +148,28 @@ def lanes(jobs: JobsOverTime) -> list[Lane]:
     return [lane for builder in found for lane in found[builder]]
 
 
+def reusing(jobs: JobsOverTime, found: Sequence[Lane]) -> list[Lane]:
+    """Return fewer rows: that of a slot is used again for others after its last job.
+
+    Builders of one job each would else be a row each, which together show a diagonal. Rows are of
+    one platform, that of a slot's first job, and have the name of their first slot.
+    """
+    platforms, ends = jobs.table["platform"], jobs.stopped
+    rows: dict[str, list[Lane]] = {}
+    free: dict[str, list[tuple[float, int]]] = {}
+    for lane in sorted(found, key=lambda lane: float(jobs.started[lane.jobs[0]])):
+        platform = str(platforms[lane.jobs[0]])
+        heap, taken = free.setdefault(platform, []), rows.setdefault(platform, [])
+        if heap and heap[0][0] <= jobs.started[lane.jobs[0]]:
+            _, number = heapq.heappop(heap)
+            taken[number].jobs.extend(lane.jobs)
+        else:
+            number = len(taken)
+            taken.append(Lane(lane.name, [*lane.jobs]))
+        heapq.heappush(heap, (float(ends[lane.jobs[-1]]), number))
+    return [row for taken in rows.values() for row in taken]
+
+
 def busy_shares(jobs: JobsOverTime, chosen: Sequence[Lane], grid: Floats) -> Floats:
     """Return the share of each interval in which these slots held a job."""
     places = [place for lane in chosen for place in lane.jobs]

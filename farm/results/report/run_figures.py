@@ -8,10 +8,17 @@ from functools import cached_property
 import numpy as np
 
 from farm.core.errors import InputError, not_among
-from farm.results.figures.chart import COLOURS, HATCHES, Chart, colour, label, time_unit
+from farm.results.figures.chart import COLOURS, HATCHES, WIDTH, Chart, colour, label, time_unit
 from farm.results.figures.time_axis import WallClock
 from farm.results.formatting import readable_percent, readable_span
-from farm.results.report.over_time import JobsOverTime, Lane, PoolsOverTime, busy_shares, lanes
+from farm.results.report.over_time import (
+    JobsOverTime,
+    Lane,
+    PoolsOverTime,
+    busy_shares,
+    lanes,
+    reusing,
+)
 from farm.results.summary.summary import Summary
 from farm.results.table.columns import Floats, known
 from farm.results.table.job_table import JobTable
@@ -21,8 +28,14 @@ MOST_LINES = 6
 MOST_LANES = 60
 MOST_COLUMNS = 100
 """Intervals of a row of the heat map of pools."""
+MAX_SHARE_OF_ROWS = 0.5
+"""Rows are used again by other builders if that leaves at most this share of them."""
 MOST_BLOCKS = 2000
 """More jobs than this are drawn as shares of short intervals, not one by one."""
+NO_TIME = 0.1
+"""Where spans of no time, or of less than this, stand on an axis of logarithms; seconds."""
+CHARACTER = 5.2
+"""The width of a character of a chart's text, about; points."""
 SPANS = (1.0, 10.0, 60.0, 600.0, 3600.0, 36000.0, 86400.0, 864000.0)
 
 
@@ -85,12 +98,13 @@ class RunFigures:
             for title, of in (("Waiting jobs", jobs.waiting_at), ("Running jobs", jobs.running_at))
         ]
 
-    def _counts(self, title: str, lines: dict[str, tuple[Floats, Floats]]) -> Chart:
+    def _counts(
+        self, title: str, lines: dict[str, tuple[Floats, Floats]], *, looks: bool = False
+    ) -> Chart:
+        """Draw numbers over time; ``looks``: the lines are states of builders."""
         chart = self._over_time(title)
         for name, (times, values) in lines.items():
-            chart.line(name, times, values)
-            if name == "desired":  # beside what is there, also where both are the same
-                chart.axes.lines[-1].set(linewidth=5, alpha=0.4, linestyle="-", zorder=1)
+            chart.line(name, times, values, look=name if looks else "")
         chart.axes.set_ylim(0, max(1.0, chart.axes.get_ylim()[1]))
         chart.axes.locator_params("y", integer=True)
         return chart.finished()
@@ -107,7 +121,7 @@ class RunFigures:
             desired = pools.desired(pool, grid)
             if (known := ~np.isnan(desired)).any():
                 lines["desired"] = (grid[1:][known], desired[known])
-            charts.append(self._counts(f"Builders of {pool}", lines))
+            charts.append(self._counts(f"Builders of {pool}", lines, looks=True))
         return charts
 
     def _utilization(self) -> list[Chart]:
@@ -131,13 +145,13 @@ class RunFigures:
             if len(values):
                 shares = np.linspace(0.0, 1.0, min(len(values), 300))
                 points = np.quantile(values, shares, method="inverted_cdf")
-                chart.line(name, np.maximum(points, 0.1), shares * 100)
+                chart.line(name, np.maximum(points, NO_TIME), shares * 100, look=name)
                 longest = max(longest, float(points[-1]))
         ticks = [span for span in SPANS if span <= longest]
         chart.axes.set_xscale("log")
-        chart.axes.set_xticks(ticks, [format_time(span) for span in ticks])
+        chart.axes.set_xticks([NO_TIME, *ticks], ["0", *map(format_time, ticks)])
         chart.axes.set_xticks([], minor=True)
-        chart.axes.set_xlim(0.1, longest * 1.1)
+        chart.axes.set_xlim(NO_TIME / 1.2, longest * 1.1)
         chart.spans()
         chart.units(y=" %")
         return [chart.finished()] if chart.axes.lines else []
@@ -147,16 +161,24 @@ class RunFigures:
         found = lanes(self._jobs)
         if not found:
             return []
+        rows_again = reusing(self._jobs, found)
+        is_again = len(rows_again) <= MAX_SHARE_OF_ROWS * len(found)
+        if is_again:
+            found = rows_again
         per_row = -(-len(found) // MOST_LANES)
         rows = [found[place : place + per_row] for place in range(0, len(found), per_row)]
         few = per_row == 1 and len(self._table) <= MOST_BLOCKS
         title = "What ran on each slot" if few else "Share of time that slots were busy"
-        if per_row > 1:
-            title += f" ({per_row} slots a line)"
+        remarks = [f"{per_row} slots a row"] if per_row > 1 else []
+        remarks += ["rows are used again after a builder's last job"] if is_again else []
+        if remarks:
+            title += f" ({'; '.join(remarks)})"
         chart = self._over_time(title, 1.4 + 0.13 * max(4, len(rows)), rows=True)
         (self._blocks if few else self._shading)(chart, rows)
         shown = range(0, len(rows), 1 + len(rows) // 40)
-        chart.axes.set_yticks(shown, [label(rows[place][0].name, 18) for place in shown])
+        more = " …" if is_again else ""
+        names = [label(rows[place][0].name, 18) + more for place in shown]
+        chart.axes.set_yticks(shown, names)
         chart.axes.set_ylim(len(rows) - 0.5, -0.5)
         return [chart.finished()]
 
@@ -164,7 +186,7 @@ class RunFigures:
         """Draw each job as a block; a page shows its name under the pointer."""
         chart.axes.grid(visible=False)
         jobs = self._jobs
-        ids, platforms = self._table["job_id"], self._table["platform"]
+        ids, platforms, builders = map(self._table.__getitem__, ("job_id", "platform", "builder"))
         for number, platform in enumerate(np.unique(platforms)):
             every = ((row, job) for row, (lane,) in enumerate(rows) for job in lane.jobs)
             chosen = [(row, job) for row, job in every if platforms[job] == platform]
@@ -178,7 +200,8 @@ class RunFigures:
                 label=label(str(platform)),
             )  # fmt: skip
             for bar, job, span in zip(bars, places, spans.tolist(), strict=True):
-                bar.set_gid(f"said:{ids[job]} ({platform}), {readable_span(span)}")
+                where = f"{platform}, on {builders[job]}"
+                bar.set_gid(f"said:{ids[job]} ({where}), {readable_span(span)}")
 
     def _shading(self, chart: Chart, rows: list[list[Lane]]) -> None:
         """Draw each row as an image of intervals, darker when busier, for any number of jobs."""
@@ -196,13 +219,20 @@ class RunFigures:
         chart = Chart("Shares by invocation", scale, height=0.9 + 0.24 * len(most))
         chart.axes.grid(visible=False)
         chart.axes.barh(range(len(most)), shares, color=COLOURS["c0"], alpha=0.45)
-        waits = [readable_span(parts[name].waiting_time.mean) for name in most]
-        for place, (share, wait) in enumerate(zip(shares, waits, strict=True)):
-            text = (
-                f"{readable_percent(share / 100)}, mean wait {wait}"  # over the bars, however long
-            )
-            chart.axes.annotate(text, (0, place), (4, 0), textcoords="offset points", va="center")
-        chart.axes.set_yticks(range(len(most)), [label(name, 22) for name in most])
+        names = [label(name, 22) for name in most]
+        longest = max(shares)
+        # points: what the names leave of the width
+        width = 72 * WIDTH - CHARACTER * max(map(len, names)) - 20.0
+        chart.axes.set_xlim(0.0, longest * 1.05)
+        for place, (name, share) in enumerate(zip(most, shares, strict=True)):
+            wait = readable_span(parts[name].waiting_time.mean)
+            text = f"{readable_percent(share / 100)}, mean wait {wait}"
+            is_inside = CHARACTER * len(text) + 8.0 < share / (longest * 1.05) * width
+            chart.axes.annotate(
+                text, (0.0 if is_inside else share, place), (4, 0), textcoords="offset points",
+                va="center",
+            )  # fmt: skip
+        chart.axes.set_yticks(range(len(names)), names)
         chart.axes.invert_yaxis()
         return [chart.finished()]
 

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from farm.results.comparison.comparison import Comparison
 from farm.results.comparison.sweep import Sweep
 from farm.results.comparison.tables import remarks
 from farm.results.formatting import readable_percent, readable_ratio, readable_span, sentence
 from farm.results.summary.summary import Summary
+from farm.results.table.columns import known
+from farm.results.table.job_table import JobTable
 from farm.scenario import TwinErrors
 from farm.units import many
 
 COST = "cost: builder-hours at each pool's price (1 if it has none)"
+
+RINGS = "A ring in place of a dot: not told from the base, or too small a difference to matter."
 
 
 def of_run(answer: str, summary: Summary) -> Iterator[str]:
@@ -33,13 +39,27 @@ def of_run(answer: str, summary: Summary) -> Iterator[str]:
             f"A job waited {readable_span(wait.mean)} on average; half of them at most "
             f"{readable_span(wait.p50)}, one in twenty more than {readable_span(wait.p95)}."
         )
-    builders = summary.builders
-    yield (
-        f"{many(builders.joined, 'builder')} joined, at most {builders.max_running:,} at once. "
-        f"They cost {readable_ratio(summary.cost)}; "
-        f"{readable_percent(summary.idle_share)} of the slot time paid was idle."
-    )
+    yield _of_builders(summary)
     yield from (sentence(one.rstrip(".")) for one in (*summary.warnings, *summary.remarks))
+
+
+def of_run_in_progress(summary: Summary, jobs: JobTable, at: float) -> Iterator[str]:
+    """Describe a run up to the instant ``at``, with the jobs that wait and run in it."""
+    is_open = jobs["outcome"] == "lost"
+    running = int((is_open & (jobs["builder"] != "")).sum())
+    waiting = int(is_open.sum()) - running
+    ended = len(jobs) - running - waiting
+    yield (
+        f"In progress, {readable_span(at)} of farm time so far: of {many(len(jobs), 'job')} "
+        f"{ended:,} ended, {running:,} running, {waiting:,} waiting."
+    )
+    waits = known(jobs["started_at_s"] - jobs.arrived_at)
+    if len(waits):
+        yield (
+            f"The jobs that have started waited {readable_span(float(waits.mean()))} on average, "
+            f"one in twenty of them more than {readable_span(float(np.quantile(waits, 0.95)))}."
+        )
+    yield _of_builders(summary)
 
 
 def of_comparison(comparison: Comparison) -> Iterator[str]:
@@ -57,3 +77,12 @@ def of_sweep(sweep: Sweep) -> Iterator[str]:
     """Say which setting is best, and what a reader of the figures must know."""
     yield sentence(sweep.answer)
     yield from map(sentence, remarks(sweep))
+
+
+def _of_builders(summary: Summary) -> str:
+    builders = summary.builders
+    return (
+        f"{many(builders.joined, 'builder')} joined, at most {builders.max_running:,} at once. "
+        f"They cost {readable_ratio(summary.cost)}; "
+        f"{readable_percent(summary.idle_share)} of the slot time paid was idle."
+    )

@@ -167,8 +167,17 @@ class Recorder:
                 self._lives.take(command, event.at)
 
     def records(self, running: Mapping[str, EndJob] = MappingProxyType({})) -> RunRecords:
-        """Return the records so far; ``running``: by id the jobs that run, as if they had ended."""
+        """Return the records so far; ``running``: by id the jobs that run, as if they had ended.
+
+        Their slots count as busy until the last event.
+        """
+        last_at = self._last.at if self._last else 0.0
         ends, void, spans = [*self.ends], [*self._void], [*self._lives.spans]
+        void += [
+            VoidAttempt(job, end.builder, end.dispatched_at, last_at, "running")
+            for job, end in running.items()
+            if end.builder is not None and end.dispatched_at is not None
+        ]
         endless = [
             running.get(job.id) or EndJob(job, "cancelled", 0, at, nan)
             for job, at in self._open.values()
@@ -189,7 +198,7 @@ class Recorder:
                 row=np.array([rows.get(one.job, -1) for one in void], np.int64),
             ),
             events=self._events,
-            last_at=self._last.at if self._last else 0.0,
+            last_at=last_at,
         )
 
     def _lived(self, event: BuilderJoined | BuilderRetired | BuilderLost) -> None:
