@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from farm.core.errors import InputError
+from farm.core.errors import InputError, file_access
 
 #: bytes of a document that is read whole
 MAX_DOCUMENT = 1_000_000_000
@@ -83,6 +83,12 @@ def write_whole(path: Path, content: bytes) -> None:
     """Write a file; raises OSError."""
     with draft_of(path) as draft:
         draft.write_bytes(content)
+
+
+def write_document(path: Path, text: str) -> None:
+    """Write a text file; on a full disk none is left behind. Raises InputError."""
+    with file_access(path):
+        write_whole(path, text.encode())
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from farm.app.runs.simulated_run import simulated_run
 from farm.core.errors import InputError, ScenarioError, nearest
 from farm.core.model import Job
 from farm.forecasts.runtime.interface import RuntimeEstimator
+from farm.plugins.lookup import is_importable, name_of_part
 from farm.scenario import Scenario
 from farm.scenario.load import load_scenario as load_from
 from farm.sim.engines import Engine
@@ -129,7 +129,7 @@ def simulate(
     if isinstance(jobs, Iterable) and not single:
         jobs = list(jobs)
     named = {"policy": policy, "balancer": balancer, "estimator": estimator}
-    wanted, own = _set_up(scenario, named, overrides, algorithms, jobs)
+    wanted, own = set_up(scenario, named, overrides, algorithms, jobs)
 
     def played(seed: SupportsIndex | None) -> Result:
         update = {} if seed is None else {"seed": _whole(seed)}
@@ -185,13 +185,13 @@ def run(
 
     named: dict[str, object] = {"policy": policy, "balancer": balancer, "estimator": estimator}
     named |= {"live.speed": speed, "seed": None if seed is None else _whole(seed)}
-    wanted, own = _set_up(scenario, named, overrides, algorithms, jobs)
+    wanted, own = set_up(scenario, named, overrides, algorithms, jobs)
     return live_run(
         wanted, own=own, out=_path(out), keep_events=True, redis=redis, duration=duration
     )
 
 
-def _set_up(
+def set_up(
     source: Source,
     named: Mapping[str, object],
     overrides: Mapping[str, object],
@@ -204,10 +204,10 @@ def _set_up(
     functions: dict[str, Any] = {}
     for key in WORDS.values():
         if (part := changes.pop(key, None)) is not None:
-            changes[key] = _name_of(part)
+            changes[key] = name_of_part(part)
             if not isinstance(part, str):
                 functions[key] = part
-    own_estimator = _estimator(functions.pop(WORDS["estimator"], ""))
+    own_estimator = own_estimator_of(functions.pop(WORDS["estimator"], ""))
     own_algorithms = {}
     for pool, algorithm in (algorithms or {}).items():
         if isinstance(algorithm, str):
@@ -217,10 +217,10 @@ def _set_up(
     scenario = load_from(source, changes=changes)
     if "rollout" in (scenario.estimates.rules or ()):
         for key, part in functions.items():
-            if not _is_importable(part):
+            if not is_importable(part):
                 raise InputError(
                     f"{key}: estimates by rollout need a function that can be imported; found "
-                    f"{_name_of(part)}"
+                    f"{name_of_part(part)}"
                 )
     own = OwnParts(
         functions=functions, estimator=own_estimator, algorithms=own_algorithms, jobs=jobs
@@ -228,31 +228,16 @@ def _set_up(
     return scenario, own
 
 
-def _estimator(given: Estimator) -> RuntimeEstimator | None:
+def own_estimator_of(given: Estimator) -> RuntimeEstimator | None:
+    """Return the estimator of a function or an object; None for a name. Raises InputError."""
     if isinstance(given, str):
         return None
     if callable(given) and not hasattr(given, "estimate"):
-        return OwnEstimator(given, _name_of(given))
+        return OwnEstimator(given, name_of_part(given))
     if not hasattr(given, "estimate"):
         allowed = "a name, a function from a farm.Job to seconds, or a RuntimeEstimator"
         raise InputError(f"estimator: found {given!r:.60}; allowed: {allowed}")
     return cast("RuntimeEstimator", given)
-
-
-def _name_of(part: object) -> str:
-    """Return the name under which the scenario knows a part: of a function, where it stands."""
-    if isinstance(part, str):
-        return part
-    named: Any = part if hasattr(part, "__qualname__") else type(part)
-    return f"{named.__module__}:{named.__qualname__}"
-
-
-def _is_importable(part: object) -> bool:
-    module, _, name = _name_of(part).partition(":")
-    try:
-        return getattr(importlib.import_module(module), name, None) is part
-    except ImportError:
-        return False
 
 
 def _dotted(overrides: Mapping[str, object]) -> dict[str, object]:

@@ -14,7 +14,7 @@ from unicodedata import normalize
 import msgspec
 
 from farm.app.twin import order_of, sizing_of
-from farm.core.errors import FarmError, InputError, TraceError, file_access
+from farm.core.errors import FarmError, InputError, TraceError
 from farm.core.model import Job, Platform
 from farm.doctor.figures import PlatformFigures, examine
 from farm.records.bundle import is_bundle
@@ -30,6 +30,7 @@ from farm.twin.pools import pools_of
 from farm.twin.scenario_text import pool_keys, scheduling_lines
 from farm.twin.timetable import start_of
 from farm.units import many
+from farm.whole_files import write_document
 from farm.workload.recorded import trace_jobs
 
 BUSY = 0.7
@@ -93,8 +94,7 @@ def write_first_scenario(
         on_read(0.3)
         path = os.path.relpath(trace, out.parent)
         text = _fitting(jobs, path, fields, *_seen(trace, fields, part(on_read, 0.3, 0.7)))
-    with file_access(out):
-        out.write_text(text, encoding="utf-8")
+    write_document(out, text)
     return remarks
 
 

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from farm.app.twin_players import Player, Written, retries_of
-from farm.core.errors import InputError, TraceError, file_access
+from farm.core.errors import InputError, TraceError
 from farm.core.fields import json_name
 from farm.records.attempt import Attempt
 from farm.records.bundle import Bundle, write_bundle
@@ -52,6 +52,7 @@ from farm.twin.triangle import Triangle, triangle
 from farm.twin.tries import retries_go_first
 from farm.twin.verdict import ENOUGH, ON_AVERAGE, REPETITIONS, verdict_of
 from farm.units import many
+from farm.whole_files import write_document
 
 Tell = Callable[[str, float], None]
 SMALL = 5.0
@@ -528,6 +529,5 @@ def write_twin(
         return twin
     if source is None:
         write_bundle(place, bundle)
-    with file_access(out):
-        out.write_text(twin.text, encoding="utf-8")
+    write_document(out, twin.text)
     return twin

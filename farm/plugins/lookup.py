@@ -37,6 +37,25 @@ def named(name: str, known: Mapping[str, object], where: str, group: str) -> Any
     raise ScenarioError(f"{where}: unknown {name!r}; {did_you_mean(name, names)}allowed: {allowed}")
 
 
+def name_of_part(part: object) -> str:
+    """Return the name under which a scenario knows a part: of a function, where it stands."""
+    if isinstance(part, str):
+        return part
+    named_part: Any = part if hasattr(part, "__qualname__") else type(part)
+    return f"{named_part.__module__}:{named_part.__qualname__}"
+
+
+def is_importable(part: object) -> bool:
+    """Return whether another process finds a function by its name."""
+    module, _, name = name_of_part(part).partition(":")
+    if module == "__main__":
+        return False
+    try:
+        return getattr(importlib.import_module(module), name, None) is part
+    except ImportError:
+        return False
+
+
 def source_of(name: str, group: str) -> str:
     """Return the source of the module from which a name is imported, as this process loaded it.
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 import msgspec
 
-from farm.core.errors import InputError, RunError, file_access
+from farm.core.errors import InputError, file_access
 from farm.core.fields import json_name
 from farm.results.summary.figures import WorldName
 from farm.results.summary.summary import Summary
@@ -35,7 +35,7 @@ from farm.results.table.jobs_csv import read_jobs, write_jobs
 from farm.results.table.records import RunRecords
 from farm.scenario import Scenario, load_scenario
 from farm.scenario.model import StandingFarm
-from farm.whole_files import draft_of, pieces_of, read_whole, write_whole
+from farm.whole_files import draft_of, pieces_of, read_whole, write_document, write_whole
 
 if TYPE_CHECKING:
     from farm.results.log.reader import Entry
@@ -130,7 +130,7 @@ class RunDirectory:
                 ) from None
         except OSError as error:
             raise InputError(f"{path}: cannot make the run directory: {error.strerror}") from None
-        (path / SCENARIO).write_text(scenario, encoding="utf-8")
+        write_document(path / SCENARIO, scenario)
         meta = Meta(
             state="running",
             world=world,
@@ -186,7 +186,7 @@ class RunDirectory:
 
         ``on_jobs`` is given how much (0 to 1) of the jobs is written.
 
-        Raises RunError if a file cannot be written.
+        Raises InputError if a file cannot be written.
         """
         with self._writing(JOBS) as part:
             count = write_jobs(part, _counted(tables_of(records, fair_share), records, on_jobs))
@@ -208,7 +208,7 @@ class RunDirectory:
 
     @contextmanager
     def _writing(self, name: str) -> Iterator[Path]:
-        with file_access(self.path / name, error=RunError), draft_of(self.path / name) as part:
+        with file_access(self.path / name), draft_of(self.path / name) as part:
             yield part
 
 

@@ -316,3 +316,12 @@ def test_bad_input_is_one_message(tmp_path: Path, what: list[Any], out: str, tol
     run = farm.simulate("mm1", **SMALL)
     with pytest.raises(InputError, match=told):
         farm.report(*(one or run for one in what), out=tmp_path / out)
+
+
+def test_charts_are_pictures_in_a_notebook() -> None:
+    """A list of them was shown as its text; where a list is wanted it still is one."""
+    charts = farm.simulate("mm1", **SMALL).plot("queue")
+    assert [chart.title for chart in charts] == ["Waiting jobs", "Running jobs"]
+    assert charts._repr_html_().count("<svg ") == 2
+    swept = farm.sweep("mm1", replications=2, **SMALL).plot("cost")
+    assert swept._repr_html_().startswith("<div><svg ")

@@ -391,3 +391,77 @@ def test_json_is_the_kept_file(tmp_path: Path) -> None:
     said = ["sweep", "mm1", "-n", "2", "--set", "workload.0.count=9", "--json", "--quiet"]
     shown = CliRunner().invoke(app, [*said, "--out", str(tmp_path / "s")])
     assert json.loads(shown.stdout) == json.loads((tmp_path / "s" / "sweep.json").read_text())
+
+
+def shortest_estimate(job: farm.Job, estimate: float, at: float, serial: int) -> float:
+    """A policy that other processes can import."""
+    return estimate
+
+
+def typed_policies() -> list[Any]:
+    """Return policies of the same decisions that no other process can import."""
+
+    def soonest(job: farm.Job, estimate: float, at: float, serial: int) -> float:
+        return estimate
+
+    def last(job: farm.Job, estimate: float, at: float, serial: int) -> float:
+        return -estimate
+
+    return [soonest, last]
+
+
+class TestFunctions:
+    """``farm.sweep`` takes what ``farm.simulate`` takes."""
+
+    def test_policies_of_an_axis_may_be_functions(self) -> None:
+        """They were refused as unknown names, or written into the scenario as text."""
+        policies = ["fifo", shortest_estimate, typed_policies()[0], "sjf"]
+        found = farm.sweep("quickstart", {"policy": policies}, replications=1)
+        fifo, imported, typed, sjf = (row["mean"] for row in rows(found))
+        assert imported == typed == sjf != fifo
+        names = found.sweep.axes["scheduling.policy"]
+        assert names[1] == f"{__name__}:shortest_estimate"
+
+    def test_other_parts_may_be_functions(self) -> None:
+        """Of all settings alike, as in one simulation with each seed."""
+        parts: dict[str, Any] = {
+            "policy": typed_policies()[1],
+            "estimator": lambda job: job.service_time + 1.0,
+            "jobs": [farm.Job(id=f"j{n}", service_time=9.0 - n, arrived_at=0.0) for n in range(9)],
+        }
+        found = farm.sweep("mm1", replications=2, **parts)
+        alone = farm.simulate("mm1", **parts)
+        assert [run["waiting_time_mean"] for run in found.runs] == [
+            alone.summary["waiting_time_s"]["mean"]
+        ] * 2
+
+    def test_estimators_of_an_axis_may_be_functions(self) -> None:
+        """The one of all settings does not stay beside an axis of estimators."""
+        estimators = [lambda job: -job.service_time + 1e6, "oracle"]
+        longest, shortest = rows(
+            farm.sweep("quickstart", {"estimator": estimators}, replications=1, policy="sjf")
+        )
+        assert longest["mean"] != shortest["mean"]
+
+    def test_what_cannot_be_a_function_is_named(self) -> None:
+        """One sentence, and none of the runs is played."""
+        with pytest.raises(InputError, match="builders: found a function; allowed: for policy, "):
+            farm.sweep("mm1", {"pools.server.builders": [shortest_estimate]})
+        twice = [lambda *_: 0, lambda *_: 1]
+        with pytest.raises(InputError, match=r"found two functions .*lambda.*; allowed: .* other"):
+            farm.sweep("mm1", {"policy": twice})
+        with pytest.raises(InputError, match="redis: found functions that workers cannot import"):
+            farm.sweep("mm1", policy=twice[0], redis="redis://nowhere")
+
+
+def test_a_sweep_keeps_what_its_figures_are_of(tmp_path: Path) -> None:
+    """A year later it was unknown by which version, and by which code, they were made."""
+    policies = [shortest_estimate, *typed_policies()]
+    farm.sweep("mm1", {"policy": policies}, replications=1, out=tmp_path / "all", **SMALL)
+    meta = json.loads((tmp_path / "all" / "meta.json").read_text())
+    assert meta["packages"]["build-farm-emulator"] == farm.__version__
+    kept = sorted(path.name for path in (tmp_path / "all" / "code").iterdir())
+    assert len(kept) == len(meta["inputs"]) == 3
+    texts = [(tmp_path / "all" / "code" / name).read_text() for name in kept]
+    assert any("def soonest(" in text for text in texts if "def last(" not in text)
+    assert Path(__file__).read_text() in texts

@@ -70,7 +70,7 @@ def test_a_fixed_pool_is_kept_at_its_size(ledger, goes):
 
 
 def test_a_builder_whose_machine_returns_keeps_its_name(ledger):
-    """What was learned of the machine under that name would be of nobody, and BOINC start anew."""
+    """Under another name what was learned of the machine is lost, and BOINC starts anew."""
     farm = ledger(pools=[fixed()])
     farm.open()
     farm.boot("p-1")

@@ -6,6 +6,7 @@ seconds; only ``service_time_s`` is required.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import uuid
 from collections.abc import Iterable, Iterator
@@ -193,6 +194,27 @@ def only_platform(pools: dict[str, PoolReport]) -> Platform | None:
     return Platform(processors[0] if processors else None, virtualized)
 
 
+def chosen_platform(text: str | None, pools: dict[str, PoolReport]) -> Platform:
+    """Return the platform of ``--platform``, else the only pool's.
+
+    Raises InputError, which lists what the farm has.
+    """
+    platform = only_platform(pools)
+    if text is not None:
+        with contextlib.suppress(TraceError):
+            return platform_of(text, "--platform")
+        platform = None
+    if platform is None:
+        found = "nothing, and its pools differ" if text is None else repr(text)
+        raise InputError(f"--platform: found {found}; allowed: {', '.join(kinds_of(pools))}")
+    return platform
+
+
+def kinds_of(pools: dict[str, PoolReport]) -> list[str]:
+    """Return the platforms of a farm's builders, as they are written."""
+    return sorted({kind_of(pool) for pool in pools.values()})
+
+
 def sound(jobs: Iterable[Job], where: str) -> Iterator[Job]:
     """Pass jobs on; raises InputError for one that the farm would refuse."""
     for job in jobs:
@@ -213,7 +235,7 @@ def runnable(
         platform = job.platform
         if platform not in able:
             if not any(pool.can_run(platform) for pool in pools.values()):
-                kinds = sorted({kind_of(pool) for pool in pools.values()})
+                kinds = kinds_of(pools)
                 raise InputError(
                     f"{where}: job {job.id!r}: no pool of the farm could run {platform}; allowed: "
                     f"jobs for {', '.join(kinds) or 'nothing'} (or {otherwise}, and it waits)"

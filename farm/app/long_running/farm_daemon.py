@@ -128,17 +128,27 @@ def missing(client: FarmClient, before: float | None) -> str:
     return "scheduler"
 
 
-def refuse_other_speed(folder: Path, speed: float) -> None:
-    """Raise InputError if the folder has the state of a farm of another speed."""
+def refuse_other_speed(folder: Path, wanted: Scenario, *, is_given: bool) -> None:
+    """Raise InputError if the folder has the state of a farm of another speed.
+
+    ``is_given``: the speed is an option's, and not that of the scenario.
+    """
     left = folder / "scenario.yaml"
     if not (folder / "redis").is_dir() or not left.is_file():
         return
     with contextlib.suppress(ScenarioError):
-        if (found := load_scenario(left, kind=StandingFarm).live.speed) != speed:
-            raise InputError(
-                f"--speed: found {speed:g}, and the farm in {folder} runs at {found:g}; allowed: "
-                f"--speed {found:g}, or --fresh, which forgets its jobs"
-            )
+        stopped = load_scenario(left, kind=StandingFarm)
+        speed, its_speed = wanted.live.speed, stopped.live.speed
+        if speed == its_speed:
+            return
+        where = "--speed" if is_given else f"{wanted.name}: live.speed"
+        allowed = f"--speed {its_speed:g}, or --fresh, which forgets its jobs"
+        if stopped.name != wanted.name:
+            allowed = f"another folder (farm --dir DIR up …), {allowed}"
+        raise InputError(
+            f"{where}: found {speed:g}, and {folder} has the jobs of the stopped farm "
+            f"{stopped.name}, which runs at {its_speed:g}; allowed: {allowed}"
+        )
 
 
 class FarmKeeper:

@@ -22,7 +22,7 @@ from farm.scenario import Scenario
 if TYPE_CHECKING:  # most runs are not asked for these
     from farm.results.comparison.comparison import Comparison
     from farm.results.exports.taskcluster import Analysis, EventStore, Metric, Update
-    from farm.results.figures.chart import Chart
+    from farm.results.figures.chart import Charts
     from farm.results.report.run_figures import RunFigures
 
 
@@ -127,7 +127,7 @@ class Result:
         """Whether there are ``events``: they were kept, or are played again."""
         return self.kept.has_events
 
-    def plot(self, figure: str = "queue") -> list[Chart]:
+    def plot(self, figure: str = "queue") -> Charts:
         """Return the charts of a figure, which can be shown in notebooks and saved as SVG.
 
         The figures are those of ``farm report``: queue, builders, utilization, distribution, slots,
@@ -136,7 +136,9 @@ class Result:
         >>> [chart.title for chart in farm.simulate("quickstart").plot("queue")]
         ['Waiting jobs', 'Running jobs']
         """
-        return self.figures().draw(figure)
+        from farm.results.figures.chart import Charts  # noqa: PLC0415 - as above
+
+        return Charts(self.figures().draw(figure))
 
     def figures(self) -> RunFigures:
         """Return the figures of this run."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import takewhile
 
 import msgspec
@@ -13,6 +13,7 @@ from farm.core.model import Builder, Job
 from farm.core.pools.algorithm import AnyAlgorithm, PoolSnapshot
 from farm.forecasts.runtime.interface import RuntimeEstimator, is_time
 from farm.plugins.guards import Guard, UnusableError
+from farm.plugins.lookup import name_of_part
 from farm.scenario import Scenario
 from farm.workload import Workload, build_workload, stream
 from farm.workload.own_jobs import sound_jobs
@@ -33,6 +34,13 @@ class OwnParts(msgspec.Struct, frozen=True, kw_only=True):
     #: by pool
     algorithms: Mapping[str, object] = {}
     jobs: Load | None = None
+
+    def functions_by_name(self) -> Iterator[tuple[str, Callable[..., object]]]:
+        """Yield policy, balancer and estimator that are functions, by where they stand."""
+        for function in self.functions.values():
+            yield name_of_part(function), function
+        if isinstance(self.estimator, OwnEstimator):
+            yield name_of_part(self.estimator.function), self.estimator.function
 
     def load(self, scenario: Scenario) -> Workload:
         """Return what is submitted, by arrival.
@@ -62,13 +70,13 @@ class OwnEstimator(Guard, RuntimeEstimator):
     def __init__(self, function: Callable[[Job], float], name: str) -> None:
         RuntimeEstimator.__init__(self)
         Guard.__init__(self, name, "scheduling.runtime_estimates")
-        self._function = function
+        self.function = function
 
     def estimate(self, job: Job, builder: Builder | None = None) -> float:
         """Return what the function says, or the default time if that is no span of time."""
         self.calls += 1
         try:
-            work = _run_time(self._function(job))
+            work = _run_time(self.function(job))
         except Exception as error:  # noqa: BLE001 - whatever the user's function raises
             self.failed(f"job {job.id}", error)
             return self.options.default_time

@@ -5,15 +5,19 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
+import msgspec
 import numpy as np
 
+from farm.app.runs.own_parts import NONE, OwnEstimator, OwnParts
 from farm.core.errors import InputError, ScenarioError, not_among
+from farm.core.model import Job
+from farm.plugins.lookup import is_importable, name_of_part
 from farm.results.comparison.sweep import Settings
 from farm.scenario import Scenario
 from farm.scenario.file.document import parse_document, parse_value, read_document
@@ -22,6 +26,7 @@ from farm.scenario.file.overrides import apply_change
 from farm.scenario.load import parse_scenario
 from farm.scenario.presets import pool_without_preset
 
+ESTIMATES = "scheduling.runtime_estimates"
 ALGORITHM, PRESET = ".provisioner.algorithm", ".provisioner.preset"
 _STEP = re.compile(r"[+-][0-9][0-9a-z. ]*\Z")
 
@@ -31,6 +36,8 @@ class Axis(NamedTuple):
 
     key: str
     values: dict[str, object]
+    #: those of its values that are functions
+    functions: Mapping[str, Callable[..., object]] = {}
 
 
 def parse_axis(text: str) -> Axis:
@@ -46,17 +53,30 @@ def axis_of(key: str, values: Sequence[object]) -> Axis:
     """Return the axis of a key in the form of Python code; ``__`` stands for a dot."""
     if isinstance(values, str) or not isinstance(values, Sequence):
         raise InputError(f"vary: {key}: found {values!r:.60}; allowed: a list of values")
-    named = {
-        name_of(one): (
-            _section(one[1:], key) if isinstance(one, str) and one.startswith("@") else one
-        )
-        for one in values
-    }
-    return _axis(key.replace("__", "."), named)
+    named: dict[str, object] = {}
+    functions: dict[str, Callable[..., object]] = {}
+    for one in values:
+        name = name_of(one)
+        if callable(one):
+            if functions.setdefault(name, one) is not one:
+                raise InputError(
+                    f"vary: {key}: found two functions {name}; allowed: functions of other names"
+                )
+            named[name] = name
+        elif isinstance(one, str) and one.startswith("@"):
+            named[name] = _section(one[1:], key)
+        else:
+            named[name] = one
+    return _axis(key.replace("__", "."), named)._replace(functions=functions)
 
 
 def name_of(value: object) -> str:
-    """Return a value as an axis names it: text as it is, a file without its ``@``, else JSON."""
+    """Return a value as an axis names it: text as it is, a file without its ``@``, else JSON.
+
+    A function is named by its module and its own name.
+    """
+    if callable(value):
+        return name_of_part(value)
     text = value if isinstance(value, str) else json.dumps(value, default=_plain)
     return text.removeprefix("@")
 
@@ -133,6 +153,29 @@ class Grid:
             settings: self._scenario(settings)
             for settings in itertools.product(*(axis.values for axis in axes))
         }
+
+    def own_parts(self, settings: Settings, own: OwnParts) -> OwnParts:
+        """Return the caller's parts with these settings: what no other process can import.
+
+        ``own``: those that are in all runs, in the place of which an axis has its values.
+        """
+        functions = dict(own.functions)
+        estimator = own.estimator
+        for axis, name in zip(self._axes, settings, strict=True):
+            functions.pop(axis.key, None)
+            part = axis.functions.get(name)
+            if axis.key == ESTIMATES:
+                estimator = (
+                    None
+                    if part is None
+                    else OwnEstimator(cast("Callable[[Job], float]", part), name)
+                )
+            elif part is not None:
+                functions[axis.key] = part
+        functions = {key: part for key, part in functions.items() if not is_importable(part)}
+        if not (functions or estimator or own.algorithms or own.jobs is not None):
+            return NONE
+        return msgspec.structs.replace(own, functions=functions, estimator=estimator)
 
     def _scenario(self, settings: Settings) -> Scenario:
         changes: dict[str, object] = {}

@@ -14,6 +14,7 @@ import msgspec
 
 import farm
 from farm.app.inputs import code_of, digest_of_file, files_of
+from farm.app.runs.own_parts import NONE, OwnParts
 from farm.app.runs.simulated_run import figures_of_seeds, simulated_run
 from farm.core.errors import FarmError, RunError, file_access
 from farm.processes.shared_work import SharedWork
@@ -45,6 +46,8 @@ class SeededRun(NamedTuple):
     same_load: str = ""
     #: the scenario as text, where it is known: writing it takes longer than many runs
     written: str = ""
+    #: parts that no other process finds by a name
+    own: OwnParts = NONE
 
     @property
     def key(self) -> str:
@@ -75,7 +78,7 @@ def _play(runs: Sequence[SeededRun]) -> PlayedRuns:
 
     The figures are as they would be read back, so that both write the same.
     """
-    scenario, name = runs[0].scenario, runs[0].same_load
+    scenario, name, own = runs[0].scenario, runs[0].same_load, runs[0].own
     seeds, error = [run.seed for run in runs], None
     found: list[Figures | Summary] = []
     loads: Sequence[Workload | None] = [None] * len(seeds)
@@ -89,7 +92,7 @@ def _play(runs: Sequence[SeededRun]) -> PlayedRuns:
             loads = held
         for seed, load in zip(seeds[len(found) :], loads, strict=True):
             seeded = scenario.model_copy(update={"seed": seed})
-            found.append(simulated_run(seeded, load=load).kept.figures)
+            found.append(simulated_run(seeded, own=own, load=load).kept.figures)
     except FarmError as raised:
         error = raised
     return PlayedRuns(msgspec.json.decode(msgspec.json.encode(found), type=list[Figures]), error)
@@ -185,7 +188,7 @@ class FinishedRuns:
     def keep(self, run: SeededRun, summary: Figures) -> None:
         """Write a summary; it appears whole or not at all."""
         path = self._path(run)
-        with file_access(path, error=RunError):
+        with file_access(path):
             write_whole(path, msgspec.json.encode(summary))
 
     def _path(self, run: SeededRun) -> Path:
@@ -226,14 +229,27 @@ def _prepared(runs: Sequence[SeededRun], *, written: bool) -> list[SeededRun]:
     names = {place: _load_name(scenario) for place, scenario in scenarios.items()}
     texts = {place: one.to_yaml() if written else "" for place, one in scenarios.items()}
     return [
-        run._replace(same_load=names[id(run.scenario)], written=texts[id(run.scenario)])
+        run._replace(
+            same_load=names[id(run.scenario)] if run.own is NONE else "",
+            written=texts[id(run.scenario)],
+        )
         for run in runs
     ]
 
 
 def _played(runs: Sequence[SeededRun], places: Sequence[int]) -> Iterator[tuple[int, Figures]]:
-    """Yield the summaries as they are made: locally, or by processes if it takes long."""
+    """Yield the summaries as they are made: locally, or by processes if it takes long.
+
+    Runs with parts that other processes do not find are all played here.
+    """
     parts = [[places[one] for one in some] for some in _together([runs[p] for p in places])]
+    if any(runs[place].own is not NONE for place in places):
+        for some in parts:
+            found, error = _play([runs[place] for place in some])
+            yield from zip(some, found, strict=False)
+            if error is not None:
+                raise error
+        return
     try:
         with SharedWork() as work:
             calls = [partial(_play, [runs[place] for place in some]) for some in parts]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
@@ -11,17 +11,19 @@ from typing import Any
 
 import msgspec
 
-from farm.app.api import Source, load_scenario
+from farm.app.api import WORDS, Balancer, Estimator, Policy, Source, set_up
+from farm.app.runs.own_parts import NONE, AlgorithmChoice, Load, OwnParts
 from farm.app.sweeps.axes import Grid, axis_of, name_of
 from farm.app.sweeps.execution import FinishedRuns, SeededRun, play_all
+from farm.app.sweeps.made_from import MadeFrom
 from farm.core.errors import InputError, file_access
 from farm.results.comparison import RELEVANT
 from farm.results.comparison.metrics import metrics_named
 from farm.results.comparison.sweep import Played, Sweep, SweepRow, judge
 from farm.results.comparison.tables import as_csv, sweep_html, tidy, tidy_runs
-from farm.results.figures.chart import Chart
+from farm.results.figures.chart import Charts
 from farm.results.report.comparison_figures import sweep_charts
-from farm.whole_files import read_whole
+from farm.whole_files import read_whole, write_document
 
 #: runs of a sweep: more would not be begun for want of memory
 MOST_RUNS = 1_000_000
@@ -41,9 +43,10 @@ class SweepResult:
     [True]
     """
 
-    def __init__(self, sweep: Sweep, played: Played) -> None:
+    def __init__(self, sweep: Sweep, played: Played, made_from: MadeFrom | None = None) -> None:
         self.sweep = sweep
         self.played = played
+        self._made_from = made_from or MadeFrom()
 
     @property
     def rows(self) -> Sequence[SweepRow]:
@@ -60,15 +63,19 @@ class SweepResult:
         """A dict for each run, with its settings, seed and metrics, as in runs.csv."""
         return tidy_runs(self.played)
 
-    def plot(self, *metrics: str) -> list[Chart]:
+    def plot(self, *metrics: str) -> Charts:
         """Return a chart for each metric, with every setting's mean and interval.
 
         Without a metric: mean waiting time, mean response time, cost.
         """
-        return sweep_charts(self.sweep, metrics_named(metrics or SHOWN, "metric"))
+        return Charts(sweep_charts(self.sweep, metrics_named(metrics or SHOWN, "metric")))
 
     def save(self, folder: str | Path) -> Path:
-        """Write sweep.json, table.csv and runs.csv, and Parquet files if pyarrow is installed."""
+        """Write sweep.json, table.csv and runs.csv, and Parquet files if pyarrow is installed.
+
+        Beside them, what the figures are of: meta.json has the versions of this farm and of its
+        packages and the digests of what the scenarios read, and ``code`` the user's own modules.
+        """
         folder = Path(folder)
         with file_access(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -76,6 +83,7 @@ class SweepResult:
             (folder / RUNS).write_text(as_csv(self.runs), encoding="utf-8")
             if find_spec("pyarrow") is not None:
                 self._write_parquet(folder)
+            self._made_from.write(folder)
             (folder / SWEEP).write_bytes(self.sweep.to_json())
         return folder
 
@@ -105,6 +113,11 @@ def sweep(
     baseline: Mapping[str, object] | None = None,
     relevant: float = RELEVANT,
     redis: str | None = None,
+    policy: Policy | None = None,
+    balancer: Balancer | None = None,
+    estimator: Estimator | None = None,
+    algorithms: Mapping[str, AlgorithmChoice] | None = None,
+    jobs: Load | None = None,
     **overrides: object,
 ) -> SweepResult:
     """Run a scenario with many settings, each with the same seeds, and compare them.
@@ -115,14 +128,17 @@ def sweep(
     Args:
         scenario: as for ``load_scenario``.
         vary: the values by scenario key; ``pools.*.idle_timeout`` stands for several keys,
-            ``"@a.yaml"`` for a section from a file.
+            ``"@a.yaml"`` for a section from a file. Those of policy, balancer and estimator may be
+            functions, as for ``simulate``.
         replications: the number of seeds, starting at the scenario's own.
         out: a directory for the tables; finished runs are kept there, and not repeated.
         baseline: for each key the value that others are compared with, all else being equal;
             default: the first value of every key.
         relevant: the smallest share of the baseline's mean that counts as a difference.
         redis: the server whose Celery workers do the runs; default: this machine.
-        overrides: as for ``load_scenario``.
+        policy, balancer, estimator, algorithms, jobs, overrides: as for ``simulate``. Functions
+            that other processes can import by their names are played by several; with any other
+            one, all runs are played by this process, and repeated by the next sweep.
 
     Raises InputError for invalid axes.
 
@@ -133,11 +149,18 @@ def sweep(
     >>> [row["replications"] for row in found.table if row["metric"] == "waiting_time mean"]
     [3, 3]
     """
-    base = load_scenario(scenario, **overrides)
-    axes = [axis_of(key, values) for key, values in (vary or {}).items()]
-    chosen = {key: name_of(value) for key, value in (baseline or {}).items()}
+    named = {"policy": policy, "balancer": balancer, "estimator": estimator}
+    if isinstance(jobs, Iterable):
+        jobs = list(jobs)
+    base, own = set_up(scenario, named, overrides, algorithms, jobs)
+    axes = [axis_of(WORDS.get(key, key), values) for key, values in (vary or {}).items()]
+    for axis in axes:
+        if axis.functions and axis.key not in WORDS.values():
+            raise InputError(f"vary: {axis.key}: found a function; allowed: for {', '.join(WORDS)}")
+    given = {WORDS.get(key, key): value for key, value in (baseline or {}).items()}
+    chosen = {key: name_of(value) for key, value in given.items()}
     grid = Grid(base, axes)
-    return play_sweep(grid, replications, out, chosen, relevant, redis=redis)
+    return play_sweep(grid, replications, out, chosen, relevant, redis=redis, own=own)
 
 
 def play_sweep(
@@ -148,8 +171,12 @@ def play_sweep(
     relevant: float = RELEVANT,
     progress: Callable[[int, int], None] = lambda *_: None,
     redis: str | None = None,
+    own: OwnParts = NONE,
 ) -> SweepResult:
-    """Run a grid; ``progress`` is called with the numbers of finished and of all runs."""
+    """Run a grid; ``progress`` is called with the numbers of finished and of all runs.
+
+    ``own``: the caller's parts in all of them.
+    """
     most = MOST_RUNS // len(grid.scenarios)
     if not 1 <= replications <= most:
         raise InputError(f"replications: found {replications:,}; allowed: 1 to {most:,}")
@@ -159,18 +186,36 @@ def play_sweep(
     folder = None if out is None else _folder(Path(out))
     first = grid.base.seed
     seeds = list(range(first, first + replications))
-    runs = [SeededRun(one, seed) for one in grid.scenarios.values() for seed in seeds]
+    parts = {settings: grid.own_parts(settings, own) for settings in grid.scenarios}
+    runs = [
+        SeededRun(one, seed, own=parts[settings])
+        for settings, one in grid.scenarios.items()
+        for seed in seeds
+    ]
+    is_shared = all(part is NONE for part in parts.values())
+    if redis is not None and not is_shared:
+        raise InputError(
+            "redis: found functions that workers cannot import; allowed: functions of a module, by "
+            "their names"
+        )
     kept = None if folder is None else FinishedRuns(folder / FINISHED)
     if folder is not None:
         _claim(folder, grid.base.to_yaml())
-    found = play_all(runs, lambda done: progress(done, len(runs)), kept=kept, redis=redis)
+    found = play_all(
+        runs,
+        lambda done: progress(done, len(runs)),
+        kept=kept if is_shared else None,
+        redis=redis,
+    )
     summaries = {
         settings: found[place * replications : (place + 1) * replications]
         for place, settings in enumerate(grid.scenarios)
     }
     base = grid.base
     played = Played(base.name, grid.axes, seeds, summaries, base.twin)
-    result = SweepResult(judge(played, chosen, relevant), played)
+    functions = {name: f for one in parts.values() for name, f in one.functions_by_name()}
+    made_from = MadeFrom([*grid.scenarios.values()], functions)
+    result = SweepResult(judge(played, chosen, relevant), played, made_from)
     if folder is not None:
         result.save(folder)
     return result
@@ -188,9 +233,9 @@ def _folder(path: Path) -> Path:
 def _claim(folder: Path, scenario: str) -> None:
     """Refuse the directory of another scenario's sweep: its tables would be replaced."""
     path = folder / SCENARIO
-    with file_access(path):
-        if not path.exists():
-            path.write_text(scenario, encoding="utf-8")
+    if not path.exists():
+        write_document(path, scenario)
+    with file_access(path, "be read"):
         same = read_whole(path) == scenario.encode()
     if not same:
         raise InputError(

@@ -12,7 +12,7 @@ import msgspec
 import typer
 from typer.models import OptionInfo
 
-from farm.app.jobs.sources import described, jobs_of, only_platform, parse_platform
+from farm.app.jobs.sources import chosen_platform, described, jobs_of, only_platform
 from farm.app.jobs.submission import Manner, Submission
 from farm.app.long_running.farm_place import reach
 from farm.cli.operating import operating, require_confirmed
@@ -153,7 +153,6 @@ def submit(
         place = (redis, folder)
         _play(source, sets or (), place, how.prefix, most_waiting, as_json=as_json, quiet=quiet)
         return
-    wanted = None if platform is None else parse_platform(platform, "--platform", None)
     seconds = 0.0 if source else seconds_of(service_time or "", "--service-time", least=0.0)
     as_they_come = str(source) == "-" and trace_format is None
     where = "stdin" if str(source) == "-" else str(source or "submit")
@@ -163,13 +162,15 @@ def submit(
     hidden = as_they_come or quiet or as_json or sys.stderr is None or not sys.stderr.isatty()
     try:
         with operating(redis, folder) as client:
-            default = wanted or only_platform(client.pools())
+            pools = client.pools()
+            wanted = None if platform is None else chosen_platform(platform, pools)
             if source is None:
-                at = parse_platform(None, "--platform", default)
+                at = wanted or chosen_platform(None, pools)
                 if urgency is not None:
                     like = msgspec.structs.replace(like, level=urgency)
                 found: Iterable[Job] = [described(like, seconds, job_id, at, user)]
             else:
+                default = wanted or only_platform(pools)
                 found = jobs_of(source, trace_format, jobs, wanted, default)
             with counted_progress("submitting", silent=hidden) as show:
                 submission.submit(found, client, count, show)

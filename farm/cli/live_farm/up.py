@@ -77,7 +77,7 @@ def up(
     check_services(wanted)
     refuse_second(folder)
     if redis is None and not fresh:
-        refuse_other_speed(folder, wanted.live.speed)
+        refuse_other_speed(folder, wanted, is_given=speed is not None)
     metrics = metrics_place(folder, metrics_port, metrics_address)
     warn(*too_fast_to_plan(wanted))
     if foreground:

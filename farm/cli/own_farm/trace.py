@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from farm.core.errors import InputError, file_access
+from farm.core.errors import InputError
 from farm.doctor.contents import Contents, PlatformContents, contents_of
 from farm.records.bundle import Bundle, read_bundle, write_bundle
 from farm.records.merging import merged
@@ -24,6 +24,7 @@ from farm.terminal.output import note, print_json, progress, reading_progress, r
 from farm.terminal.tables import Listing, folding, numbers, story
 from farm.twin.workload import workload_text
 from farm.units import many
+from farm.whole_files import write_document
 
 BundlePath = Annotated[Path, typer.Argument(metavar="BUNDLE", help="A bundle of farm import.")]
 Out = Annotated[
@@ -234,8 +235,7 @@ def fit(
     _check_new(out)
     bundle = _read(path)
     text = workload_text(bundle, path.resolve().name)
-    with file_access(out):
-        out.write_text(text, encoding="utf-8")
+    write_document(out, text)
     remark(f"{out}: written; a scenario has it by extends: {out.name}", quiet=quiet)
 
 

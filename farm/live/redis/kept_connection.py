@@ -14,7 +14,7 @@ Command = Sequence[object]
 
 
 class RepeatedCommands:
-    """Commands that are sent together again and again, with the same words: packed only once."""
+    """Commands that are sent together repeatedly, with the same words: packed only once."""
 
     def __init__(self, *commands: Command) -> None:
         self.commands = commands

@@ -263,6 +263,14 @@ class Chart:
         return f"<farm.Chart: {self.title}>"
 
 
+class Charts(list[Chart]):
+    """Charts that a notebook shows as pictures, one below the other."""
+
+    def _repr_html_(self) -> str:
+        pictures = (chart.svg[chart.svg.index("<svg ") :] for chart in self)
+        return "".join(f"<div>{picture}</div>" for picture in pictures)
+
+
 def _places(xs: Floats) -> dict[str, object]:
     """Return places on the x-axis: the first, the step and the number, if these say them."""
     if len(xs) > 2 and np.allclose(np.diff(xs), step := (xs[-1] - xs[0]) / (len(xs) - 1)):

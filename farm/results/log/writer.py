@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import astuple
 
 from farm.core.commands import Command, EndJob, Ignored, StartJob
-from farm.core.errors import InputError, RunError, file_access
+from farm.core.errors import InputError, file_access
 from farm.core.events import Event, JobFinished, JobsSubmitted
 from farm.core.model import Job
 from farm.results.log.lines import CANCELLED, EMPTY, LINES, STORY, JobDetail
@@ -144,12 +144,12 @@ class EventLogWriter(EventLogLines):
             self.flush()
 
     def flush(self) -> None:
-        """Pass everything written so far to the operating system. Raises RunError if it cannot."""
+        """Pass everything written so far to the operating system; raises InputError."""
         self.write(self.take())
 
     def write(self, lines: bytes) -> None:
-        """Hand lines to the operating system. Raises RunError if it cannot."""
-        with file_access(self._path, "write the event log", RunError):
+        """Hand lines to the operating system; raises InputError."""
+        with file_access(self._path, "write the event log"):
             self._file.write(lines)
             self._file.flush()
 

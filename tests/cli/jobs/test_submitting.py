@@ -322,3 +322,12 @@ def test_what_the_scheduler_does_not_answer_is_not_confirmed(still: StillFarm):
     still.end("ended")
     assert still.farm("retry", "ended").exit_code == 1
     assert still.submitted()[-1].id == "ended~2"
+
+
+@pytest.mark.parametrize("platform", ["sparc", "x/y", None])
+def test_a_platform_that_cannot_be_is_answered_by_what_the_farm_has(still: StillFarm, platform):
+    """What the message allowed was a form, though the farm was there to be asked."""
+    words = [] if platform is None else ["--platform", platform]
+    told = still.says("submit", "--service-time", "3", *words, code=2)
+    found = "nothing, and its pools differ" if platform is None else repr(platform)
+    assert f"--platform: found {found}; allowed: amd64/virtual, arm64/virtual" in told

@@ -213,3 +213,27 @@ def test_a_sweep_uses_the_password_of_the_environment(farm, monkeypatch):
     monkeypatch.setenv("FARM_REDIS_PASSWORD", "secret")
     farm("sweep", "quickstart", "--vary", "scheduling.policy=fifo,sjf", "--redis", "redis://me@h")
     assert used == ["redis://me:secret@h"]
+
+
+STOPPED = ".farm has the jobs of the stopped farm s, which runs at 60; allowed: "
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "said"),
+    [
+        ([], "other", f"other: live.speed: found 1, and {STOPPED}another folder (farm --dir DIR"),
+        ([], "s", f"s: live.speed: found 1, and {STOPPED}--speed 60, or --fresh, which forgets"),
+        (["--speed", "5"], "s", f"--speed: found 5, and {STOPPED}--speed 60, or --fresh"),
+    ],
+)
+def test_up_beside_a_stopped_farm_of_another_speed(
+    says, tmp_path: Path, words: list[str], name: str, said: str
+):
+    """It complained of a --speed that was not given, and named no other folder."""
+    stopped = POOL.format(options="algorithm: taskcluster, max: 2")
+    (tmp_path / ".farm" / "redis").mkdir(parents=True)
+    (tmp_path / ".farm" / "scenario.yaml").write_text(f"{stopped}live: {{speed: 60}}\n")
+    (tmp_path / "wanted.yaml").write_text(stopped.replace("name: s\n", f"name: {name}\n"))
+    code, told = says("up", "wanted.yaml", *words)
+    assert code == 2
+    assert f"error: {said}" in told

@@ -228,7 +228,7 @@ class TestRealServer:
         holder.release()
 
     def test_a_lease_outlives_trouble_with_the_server(self, client, server, keys, monkeypatch):
-        """Connections that break, and a server that lost the lease meanwhile: not the end."""
+        """Connections that break, and a server that lost the lease: not the end."""
         calls = list[int]()
         well_again = threading.Event()
         repeat = KeptConnection.repeat

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from farm.core.commands import NO_COMMANDS, EndJob, StartJob
-from farm.core.errors import InputError, RunError
+from farm.core.errors import InputError
 from farm.core.events import JobFinished, JobsSubmitted, PriorityChanged
 from farm.core.model import Cause, Job
 from farm.results.log.reader import read_log
@@ -161,8 +161,8 @@ def test_a_full_disk_is_one_message(tmp_path: Path, history: Any) -> None:
     writer = EventLogWriter(tmp_path / "log", 1)
     writer._file.close()
     writer._file = Path("/dev/full").open("wb")  # noqa: SIM115 - the writer closes it
-    with pytest.raises(RunError, match="No space left"):
+    with pytest.raises(InputError, match="No space left"):
         writer(*history[0])
-    with pytest.raises(RunError, match="No space left"):
+    with pytest.raises(InputError, match="No space left"):
         writer.close()
     assert writer._file.closed
