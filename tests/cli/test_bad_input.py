@@ -97,11 +97,11 @@ def test_a_bad_override(refused, write):
 
 
 def test_another_speed_is_refused_before_anything_starts(refused, write, tmp_path):
-    """A stopped farm has its speed: the message names the option for it."""
+    """A stopped farm has its speed: the message names what continues it."""
     path, folder = write(), tmp_path / "night"
     (folder / "redis").mkdir(parents=True)
     (folder / "scenario.yaml").write_text(path.read_text() + "live: {speed: 600}\n")
-    says = ("--speed: found 1", "runs at 600; allowed: --speed 600, or --fresh")
+    says = ("live.speed: found 1", "runs at 600; allowed: --speed 600, or --fresh")
     refused("--dir", folder, "up", path, says=says)
 
 
