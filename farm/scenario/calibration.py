@@ -1,7 +1,7 @@
-"""``contention: {calibration: FILE}``: the slowdown table that ``farm admin calibrate`` measured.
+"""``contention: {calibration: FILE}``: the law that ``farm admin calibrate`` measured.
 
-Loading a scenario replaces the file's name by its table, so the scenario kept by a run does not
-need the file.
+Loading a scenario replaces the file's name by that law, so the scenario kept by a run does not need
+the file.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from farm.core.errors import ScenarioError, not_among
 from farm.scenario.file.document import read_document
 from farm.scenario.file.problems import describe
 from farm.scenario.model import Scenario
-from farm.scenario.pools import Pool, SlowdownTable
-from farm.scenario.quantities import Count, NonNegative, PositiveNumber
+from farm.scenario.pools import Pool, SlowdownTable, ThreadSlowdown
+from farm.scenario.quantities import Count, NonNegative, Number, PositiveNumber
 from farm.scenario.section import Mapped
 
 
@@ -54,6 +54,18 @@ class Machine(Mapped):
     """Processors kept busy by other programs at the time."""
 
 
+Law = Literal["slowdown", "threads"]
+"""The law that a pool takes from a calibration: its table, or threads against measured cores."""
+
+
+class ExampleError(Mapped):
+    """How far a law is off jobs that burnt, heavy and light ones together."""
+
+    law: Law
+    error: Number
+    """(predicted - measured) ÷ measured, of their mean time."""
+
+
 class Calibration(Mapped):
     """The file saved by `farm admin calibrate`; a scenario needs only `slowdown`."""
 
@@ -73,6 +85,17 @@ class Calibration(Mapped):
     rates: dict[Kernel, PositiveNumber] = Field(default_factory=dict)
     """Work per second of one idle core, by kernel."""
     measurements: tuple[Measurement, ...] = ()
+    law: Law = "slowdown"
+    """What a pool takes; `threads` needs measurements of heavy jobs."""
+    example: tuple[ExampleError, ...] = ()
+    """What each law is off; empty: not measured."""
+
+    @property
+    def contention(self) -> dict[str, object]:
+        """The law that a pool takes, as keys of its contention."""
+        if self.law == "threads" and (cores := self.measured_cores) is not None:
+            return {"threads": ThreadSlowdown(cores=cores, heavy_threads=self.threads)}
+        return {"slowdown": self.slowdown}
 
     @property
     def measured_cores(self) -> float | None:
@@ -104,7 +127,7 @@ def read_calibration(path: Path) -> Calibration:
 
 
 def with_calibrations_read(scenario: Scenario) -> Scenario:
-    """Return the scenario with tables instead of files; raises ScenarioError naming the key."""
+    """Return the scenario with laws instead of files; raises ScenarioError naming the key."""
     pools = tuple(_with_table(pool, k) for k, pool in enumerate(scenario.pools))
     return scenario if pools == scenario.pools else scenario.model_copy(update={"pools": pools})
 
@@ -114,8 +137,8 @@ def _with_table(pool: Pool, index: int) -> Pool:
     if law is None or law.calibration is None:
         return pool
     try:
-        table = read_calibration(Path(law.calibration)).slowdown
+        found = read_calibration(Path(law.calibration)).contention
     except ScenarioError as error:
         raise ScenarioError.of(f"pools.{index}.contention.calibration", str(error)) from None
-    measured = law.model_copy(update={"slowdown": table, "calibration": None})
+    measured = law.model_copy(update=found | {"calibration": None})
     return pool.model_copy(update={"contention": measured})

@@ -143,7 +143,7 @@ class Contention(Section):
     memory: MemoryLaw | None = None
     """Slowdown of the memory bus by memory-heavy jobs: a table, or threshold and slope."""
     calibration: FileName | None = Field(default=None, exclude=True)
-    """A file of `farm admin calibrate`, relative to the scenario: its table is the `slowdown`."""
+    """A file of `farm admin calibrate`, relative to the scenario, with the law that it measured."""
     combine: Literal["product", "max"] = "product"
     """Whether the slowdowns of the two resources are multiplied, or the larger one counts."""
 

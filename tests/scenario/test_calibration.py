@@ -46,6 +46,16 @@ def test_the_table_is_taken_from_the_file(tmp_path: Path, text: str):
     assert parse_scenario(parse_document(kept, "kept")).pools == scenario.pools
 
 
+def test_the_law_is_the_one_that_the_file_names(tmp_path: Path):
+    """The table counts heavy jobs only: where light ones share the builder it is far off."""
+    text = f"{FILE}threads: 4\nlaw: threads\n"
+    law = load_scenario(write(tmp_path, text)).pools[0].contention
+    assert law.slowdown is None
+    assert (law.threads.cores, law.threads.heavy_threads) == (2.67, 4)
+    # without threads nothing is known of cores
+    assert load_scenario(write(tmp_path, f"{FILE}law: threads\n")).pools[0].contention.slowdown
+
+
 def test_the_file_is_found_beside_the_scenario_that_names_it(tmp_path: Path):
     """Also when another folder's scenario extends it."""
     base = tmp_path / "base"

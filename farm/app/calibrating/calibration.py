@@ -22,9 +22,10 @@ from typing import Literal
 import msgspec
 import psutil
 
+from farm.app.calibrating.example import example_errors
 from farm.app.calibrating.work_rates import burn_settings, work_rates
 from farm.core.errors import RunError
-from farm.scenario.calibration import Calibration, Machine, Measurement
+from farm.scenario.calibration import Calibration, Law, Machine, Measurement
 from workers.burn.burning_jobs import Burners, BurnSettings, Burnt
 from workers.burn.limits import cores_of, cpu_quota, own_cores, usable_cores
 from workers.burn.rates import HASTY
@@ -75,7 +76,7 @@ def calibration(options: CalibrationOptions, on_timing: Callable[[Timing], None]
     timings = measure(msgspec.structs.replace(options, rates=rates), on_timing)
     times = quiet_times(timings)
     factors = slowdowns(times)
-    return Calibration(
+    found = Calibration(
         slowdown=tuple(never_falling(factors)),
         measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
         machine=_machine(timings),
@@ -96,6 +97,26 @@ def calibration(options: CalibrationOptions, on_timing: Callable[[Timing], None]
             for (heavy, seconds), factor in zip(times.items(), factors, strict=True)
         ),
     )
+    return with_best_law(found, options)
+
+
+def with_best_law(found: Calibration, options: CalibrationOptions) -> Calibration:
+    """Return a calibration with the law that is least off jobs which burn together.
+
+    Without the time to burn them it is threads against measured cores; without these the table.
+    """
+    if found.measured_cores is None:
+        return found
+    errors = example_errors(found, options.alone, _cores_for(options), options.limit)
+    law: Law = min(errors, key=lambda one: abs(one.error)).law if errors else "threads"
+    return found.model_copy(update={"law": law, "example": errors})
+
+
+def _cores_for(options: CalibrationOptions) -> list[int] | None:
+    """Return the processors that jobs may use; None: all."""
+    if options.cores is None:
+        return None
+    return cores_of(0, options.cores, own_cores(), cpu_quota())
 
 
 def _machine(timings: list[Timing]) -> Machine:
@@ -229,9 +250,7 @@ class _Bench:
         self._burners = burners
         self._patience = options.patience
         self._deadline = time.monotonic() + options.limit + options.patience
-        self._cores: list[int] | None = None
-        if options.cores is not None:
-            self._cores = cores_of(0, options.cores, own_cores(), cpu_quota())
+        self._cores = _cores_for(options)
         self._mode = "pi" if options.reference == "pi" else "stress"
         burners.rates(["stress", self._mode], HASTY)
 

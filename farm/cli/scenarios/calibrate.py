@@ -48,8 +48,10 @@ def calibrate(
 ) -> None:
     """Measure this machine's slowdown under co-scheduled load, for scenarios.
 
-    A reference job is timed beside 0, 1, 2, … heavy jobs; slowdown(k) = time(k) / time(0). Use the
-    saved file in a pool, as contention: {calibration: FILE}. Needs an otherwise idle machine.
+    A reference job is timed beside 0, 1, 2, … heavy jobs; slowdown(k) = time(k) / time(0). Then
+    some heavy and light jobs burn together, and the law that predicts them best is chosen: the
+    table, or threads against measured cores. Use the saved file in a pool, as contention:
+    {calibration: FILE}. Needs an otherwise idle machine.
 
     Args:
         out: Save the table to this .yaml or .json file.
@@ -155,10 +157,22 @@ def _show_calibration(found: Calibration) -> None:
     note(f"slowdown: {list(found.slowdown)}")
     if (cores := found.measured_cores) is not None:
         note(f"threads: {{cores: {cores:g}}}")
+    note(law_in_words(found))
     if found.rates:
         note(f"FARM_WORK_RATES={rates_text(found.rates)}")
     if warning := disturbed(found.machine.busy_with_others, "this table"):
         note(Text(warning, "yellow"))
+
+
+def law_in_words(found: Calibration) -> str:
+    """Return which law a pool takes from a calibration, and how far it and others are off."""
+    told = f"law of a pool with this calibration: {found.law}"
+    errors = {one.law: f"{one.error:+.1%}" for one in found.example}
+    if found.law not in errors:
+        return f"{told} (its error was not measured)"
+    others = "".join(f", {law} {error}" for law, error in errors.items() if law != found.law)
+    example = "heavy and light jobs that burnt together"
+    return f"{told}, {errors[found.law]} off the mean time of {example}{others}"
 
 
 def _measurement_table(found: Calibration) -> Listing:

@@ -12,8 +12,10 @@ from xml.etree import ElementTree as ET
 import pytest
 import yaml
 
+from farm.app.calibrating.calibration import CalibrationOptions, with_best_law
+from farm.cli.scenarios.calibrate import law_in_words
 from farm.scenario import load_scenario
-from farm.scenario.calibration import read_calibration
+from farm.scenario.calibration import Calibration, Machine, read_calibration
 from tests.conftest import Said
 
 TINY = ["--jobs", "1", "--repeats", "2", "--threads", "1", "--alone", "20ms"]
@@ -61,7 +63,11 @@ def test_what_is_saved_is_what_a_scenario_takes(calibrate: Any, tmp_path: Path) 
     assert svg.tag == "{http://www.w3.org/2000/svg}svg"
     (tmp_path / "farm.yaml").write_text(SCENARIO)
     scenario = load_scenario(tmp_path / "farm.yaml")
-    assert list(scenario.pools[0].contention.slowdown) == saved["slowdown"]
+    law = scenario.pools[0].contention
+    if saved["law"] == "threads":
+        assert law.threads.cores == read_calibration(tmp_path / "here.yaml").measured_cores
+    else:
+        assert list(law.slowdown) == saved["slowdown"]
     # the file keeps the rates of the environment, for all runs that follow
     rates = {"cpu": 900, "memory": 5000, "stress_ng": 1800}
     assert read_calibration(tmp_path / "here.yaml").rates == rates
@@ -74,6 +80,43 @@ def test_json_and_another_reference(calibrate: Any, tmp_path: Path) -> None:
     assert told == json.loads((tmp_path / "here.json").read_text())
     assert told["reference"] == "burn"
     assert told["rates"]["cpu"] > 0
+
+
+@pytest.fixture
+def measured() -> Calibration:
+    """A machine of two cores, of which heavy jobs of four threads get 1.9."""
+    return Calibration(slowdown=(1.0, 2.1, 4.2), machine=Machine(usable_cores=2), threads=4)
+
+
+@pytest.mark.parametrize(("heavy", "light"), [(4.0, 2.0), (6.4, 3.2)])
+def test_the_law_of_a_calibration_is_the_one_that_predicts_best(
+    measured: Calibration, monkeypatch: pytest.MonkeyPatch, heavy: float, light: float
+) -> None:
+    """By jobs that burn together; what it is off is printed.
+
+    Companies of 6 and of 9 threads take as long as their threads, or as their heavy jobs.
+    """
+    real = {(1, 2): light, (2, 1): heavy}
+    burnt = "farm.app.calibrating.example._burnt"
+    monkeypatch.setattr(burnt, lambda _, company, *__: real[company])
+    found = with_best_law(measured, CalibrationOptions(alone=1.0))
+    assert found.measured_cores == 1.9
+    told = law_in_words(found)
+    if light == 2.0:
+        assert found.law == "slowdown"
+        assert found.contention == {"slowdown": (1.0, 2.1, 4.2)}
+        assert "calibration: slowdown, +5.0% off the mean time of heavy and light jobs" in told
+    else:
+        assert found.law == "threads"
+        assert "calibration: threads, -17.8% off" in told
+        assert told.endswith(", slowdown -34.4%")
+
+
+def test_without_time_for_an_example_threads_count(measured: Calibration) -> None:
+    """They are right for light and heavy jobs, the table for heavy ones alone."""
+    found = with_best_law(measured, CalibrationOptions(limit=-1.0))
+    assert (found.law, found.example) == ("threads", ())
+    assert "(its error was not measured)" in law_in_words(found)
 
 
 @pytest.mark.usefixtures("rates_said")
