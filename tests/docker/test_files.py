@@ -324,7 +324,7 @@ def test_the_image_installs_what_is_pinned_by_its_content():
 
 
 def test_the_image_installs_what_the_project_needs():
-    """Every run-time dependency but the server and what draws, and what the docker backend needs."""
+    """Run-time dependencies but the server and what draws, and those of the docker backend."""
     run = subprocess.run(
         ["python3", ROOT / "deploy/requirements.py", ROOT / "pyproject.toml"],
         capture_output=True,
