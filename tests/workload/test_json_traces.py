@@ -29,7 +29,7 @@ def test_a_batsim_workload_is_read(write: Write) -> None:
     ("old", "new", "told"),
     [
         ('"profile": "d9"', '"profile": "d8"', "job 7: found profile 'd8'"),
-        ('"type": "delay", "delay": 9', '"type": "parallel"', "job 7: profile d9: found type"),
+        ('"type": "delay", "delay": 9', '"type": "parallel"', "profile d9: found type"),
         ('"res": 3', '"res": 0', "job a: allowed: subtime"),
         ('"jobs"', '"job"', "not a Batsim workload"),
     ],
@@ -40,6 +40,63 @@ def test_a_wrong_batsim_workload_is_one_message(
     """It names the job, or the key."""
     with pytest.raises(TraceError, match=told):
         read_trace(write("w.json", BATSIM.replace(old, new)))
+
+
+NESTED = """{"nb_res": 4, "jobs": [
+ {"id": 1, "subtime": 0, "profile": "twice", "walltime": 12},
+ {"id": 2, "subtime": 0, "profile": "old", "walltime": 100},
+ {"id": 3, "subtime": 0, "profile": "d4"}],
+ "profiles": {
+  "d4": {"type": "DelayProfile", "delay": 4},
+  "twice": {"type": "SequentialCompositionProfile", "repeat": 2, "seq": ["d4", "d4"]},
+  "old": {"type": "composed", "repeat": 3, "seq": ["twice", "d4"]}}}"""
+
+
+def test_profiles_of_batsim_5_and_sequences_of_delays_are_read(write: Write) -> None:
+    """Its own workloads all name the type DelayProfile, and a sequence needs no platform either."""
+    jobs = {job.id: job for job in read_trace(write("w.json", NESTED))}
+    assert (jobs["3"].service_time, jobs["2"].service_time) == (4.0, 60.0)
+
+
+def test_a_walltime_ends_a_job_that_would_run_for_longer(write: Write) -> None:
+    """As in Batsim, which kills it; it was played to its end, silently."""
+    path = write("w.json", NESTED)
+    jobs = {job.id: job for job in read_trace(path)}
+    assert (jobs["1"].service_time, jobs["1"].fails) == (12.0, True)
+    assert not jobs["2"].fails
+    assert read_records(path, None, TraceOptions()).notes == (
+        "killed at the walltime, and failed: 1 job of a longer run time",
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('"seq": ["d4", "d4"]', '"seq": ["old"]', "no sequence within itself"),
+        ('"seq": ["d4", "d4"]', '"seq": ["d5"]', "profile d5: found in a sequence"),
+        ('"repeat": 2', '"repeat": -2', "profile twice: allowed: repeat from 0"),
+        ('"DelayProfile"', '"PtaskProfile"', "profile d4: found type 'PtaskProfile'"),
+    ],
+)
+def test_a_sequence_without_a_length_is_refused(
+    write: Write, old: str, new: str, told: str
+) -> None:
+    """One sentence that names the profile; a sequence in itself would never end."""
+    with pytest.raises(TraceError, match=told):
+        read_trace(write("w.json", NESTED.replace(old, new)))
+
+
+def test_a_sequence_of_many_equal_parts_is_added_up_once(write: Write) -> None:
+    """Ten levels of a hundred parts are 10^20 delays."""
+    parts = [", ".join([f'"s{level}"'] * 100) for level in range(10)]
+    levels = [
+        f'"s{level}": {{"type": "composed", "seq": [{part}]}}'
+        for level, part in enumerate(parts, 1)
+    ]
+    profiles = ", ".join(['"s0": {"type": "delay", "delay": 1e-18}', *levels])
+    text = f'{{"jobs": [{{"id": 1, "subtime": 0, "profile": "s10"}}], "profiles": {{{profiles}}}}}'
+    [job] = read_trace(write("w.json", text))
+    assert job.service_time == pytest.approx(100.0)
 
 
 DATASTORE = """{"duration": 9000, "events": [
