@@ -71,6 +71,7 @@ def import_files(
         found, resolution, longest_open = how.read(reading), how.resolution, how.longest_open
     with reading.checked():
         attempts = sifted(found, reading, longest_open)
+    reading.end()
     return bundle_of(source, attempts, reading, resolution, zone or UTC)
 
 

@@ -62,6 +62,17 @@ class _LeftOutError(Exception):
     """Why a record makes no attempt."""
 
 
+class UnreadableError(TraceError):
+    """What is wrong with a record that cannot be read; its file may be sound otherwise."""
+
+
+MAX_UNREADABLE = 0.1
+"""The share of records from which on a file with unreadable ones is refused: it is not of the kind
+that it is read as, or an option is missing."""
+MANY_UNREADABLE = 1000
+"""Unreadable records after which a file is refused without being read to its end, if most were."""
+
+
 class Reading:
     """The files of a source while they are read, and what is left out of them, by reason."""
 
@@ -82,6 +93,10 @@ class Reading:
         self._record = 0
         #: why records were left out, and how many of each
         self.left_out: Counter[str] = Counter()
+        self._total = 0
+        self._unreadable = 0
+        #: what is wrong with the first record that could not be read
+        self._first_unreadable = ""
         #: what was corrected or is unknown in records that were kept, and how many of each
         self.noted: Counter[str] = Counter()
         self.files: list[SourceFile] = []
@@ -140,6 +155,7 @@ class Reading:
     def count(self) -> None:
         """Count a record: messages name it by its number."""
         self._record += 1
+        self._total += 1
 
     def record(self, found: object, kind: type[T]) -> T:
         """Return the next record, as a struct. Raises TraceError with its number."""
@@ -152,12 +168,38 @@ class Reading:
         try:
             return msgspec.convert(found, kind)
         except msgspec.ValidationError as error:
-            self.refuse(str(error))
+            self.unreadable(str(error))
 
     def refuse(self, why: str) -> NoReturn:
-        """Raise TraceError for the present record."""
+        """Raise TraceError for the present record: the file is not what it is read as."""
+        raise TraceError(self._at_record(why))
+
+    def unreadable(self, why: str) -> NoReturn:
+        """Raise UnreadableError for the present record, which ``attempts`` leaves out."""
+        raise UnreadableError(self._at_record(why))
+
+    def _at_record(self, why: str) -> str:
         where = f"record {self._record}" if self._record else "first record"
-        raise TraceError(f"{self._path}: {where}: {why}")
+        return f"{self._path}: {where}: {why}"
+
+    def leave_out_unreadable(self, why: str) -> None:
+        """Count the present record as one that cannot be read. Raises TraceError if most cannot."""
+        self._count_unreadable(self._at_record(why))
+
+    def _count_unreadable(self, message: str) -> None:
+        self._unreadable += 1
+        self._first_unreadable = self._first_unreadable or message
+        if self._unreadable >= MANY_UNREADABLE and 2 * self._unreadable > self._total:
+            raise TraceError(self._first_unreadable)
+
+    def end(self) -> None:
+        """Count in ``left_out`` what could not be read. Raises TraceError if that was too much."""
+        if not self._unreadable:
+            return
+        if self._unreadable > MAX_UNREADABLE * self._total:
+            raise TraceError(self._first_unreadable)
+        first = shorten(self._first_unreadable, 160, placeholder=" …")
+        self.left_out[f"that could not be read (the first: {first})"] += self._unreadable
 
     def refuse_other(self, found: dict[str, object], allowed: str) -> NoReturn:
         """Raise TraceError for an object that is none of this source."""
@@ -177,7 +219,7 @@ class Reading:
         try:
             time = time_of(found)
         except ValueError as error:
-            self.refuse(f"{name}: found {found!r:.60}; allowed: {error}")
+            self.unreadable(f"{name}: found {found!r:.60}; allowed: {error}")
         if time.tzinfo is None:
             if self._zone is None:
                 self.refuse(
@@ -200,13 +242,13 @@ class Reading:
         try:
             return in_seconds(number, unit)
         except ValueError as error:
-            self.refuse(f"{name}: found {found}; allowed: {error}")
+            self.unreadable(f"{name}: found {found}; allowed: {error}")
 
     def needed(self, found: str | None, name: str) -> float:
         """Return a time that must be there. Raises TraceError."""
         at = self.instant(found, name)
         if at is None:
-            self.refuse(f"{name}: found none; allowed: a time as 2026-11-02T09:00:00Z")
+            self.unreadable(f"{name}: found none; allowed: a time as 2026-11-02T09:00:00Z")
         return at
 
     def share(self, one: Attempt) -> Attempt:
@@ -231,12 +273,17 @@ class Reading:
     def attempts(
         self, records: Iterable[T], made: Callable[[T, Reading], Attempt]
     ) -> Iterator[Attempt]:
-        """Yield what is made of records; those that are left out are counted by the reason."""
+        """Yield what is made of records; those that are left out are counted by the reason.
+
+        A record that cannot be read is left out, too: see ``end``.
+        """
         for one in records:
             try:
                 attempt = made(one, self)
             except _LeftOutError as why:
                 self.left_out[str(why)] += 1
+            except UnreadableError as error:
+                self._count_unreadable(str(error))
             else:
                 yield attempt
 

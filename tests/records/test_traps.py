@@ -294,7 +294,8 @@ TRAPS = {
         "1.batch|~09:00:10|~09:00:10|~09:00:10|~09:01:00|COMPLETED|8|n1||10|"), told="steps"),
     "several nodes are not one slot": Trap("slurm", slurm(
         "1|~08:00:00|~09:00:00|~09:00:10|~09:01:00|COMPLETED|64|n[02-03]|gpu|10|"),
-        told="on several nodes"),
+        told="jobs of several nodes, so without a runner",
+        check=lambda one: one.runner == ""),
     "what two calls print": Trap("slurm", slurm(
         "1|~08:00:00|~09:00:00|~09:00:10|~09:01:00|COMPLETED|64|n1|gpu|10|", SACCT)),
     "GPUs are labels, too": Trap("slurm", slurm(
