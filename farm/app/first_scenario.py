@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
@@ -25,6 +24,7 @@ from farm.records.sources import SOURCES
 from farm.records.traces import format_of, read_records
 from farm.results.formatting import readable_span
 from farm.scenario import TraceOptions
+from farm.scenario.file.document import value_text
 from farm.twin.candidates import Candidate, Document
 from farm.twin.pools import pools_of
 from farm.twin.scenario_text import pool_keys, scheduling_lines
@@ -179,7 +179,7 @@ def _fitting(
         )
         for name, (platform, times) in zip(_names(list(work)), work.items(), strict=True)
     ]
-    columns = "" if not fields else f"\n      fields: {json.dumps(dict(fields))}"
+    columns = "" if not fields else f"\n      fields: {value_text(dict(fields))}"
     return f"""# {len(jobs):,} jobs of {path}, which arrive within {readable_span(span)}.
 # What every key means, and which others there are: farm init --schema, docs/reference/scenario.md
 version: 1
@@ -187,7 +187,7 @@ seed: 1
 {starts}pools:
 {"".join(pools)}workload:
   - trace:
-      path: {json.dumps(path)}{columns}
+      path: {value_text(path)}{columns}
       # time_scale: 0.5     # arrivals twice as dense
 scheduling:
 {_scheduling(order)}"""
@@ -203,7 +203,7 @@ def _scheduling(order: Document) -> str:
 def _pool(
     name: str, platform: Platform, times: Sequence[float], span: float, seen: Seen | None
 ) -> str:
-    processor = json.dumps(platform.processor or "amd64")
+    processor = value_text(platform.processor or "amd64")
     virtualized = "true" if platform.virtualized is not False else "false"
     seconds = sum(times)
     builders, slots = min(len(times), max(1, math.ceil(seconds / span / BUSY))), 1

@@ -7,7 +7,8 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from email.utils import parsedate_to_datetime
 from itertools import chain
 from typing import TYPE_CHECKING, TextIO
 
@@ -25,18 +26,24 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 CALENDAR = 1e8
 """An instant from here on is of the calendar (1973), not of the records' own time."""
-SEPARATORS = ",;\t"
+SEPARATORS = ",;\t|"
 MOST_SECONDS = 1e12
 """Beyond is no time of a job."""
 NEVER = 253_370_764_800.0
 """The beginning of the year 9999: a date from here on is none, and so is one up to 1970's."""
 MILLISECONDS = 1e11
-"""A number from here on is in milliseconds (in seconds it would be the year 5138)."""
+"""A number from here on is in a unit below seconds (in seconds it would be the year 5138)."""
+EARLIEST, LATEST = 631_152_000.0, 4_102_444_800.0
+"""The years 1990 and 2100, between which jobs are recorded: such a number is in the unit in which
+it lies between them."""
+_BELOW_SECONDS = ("ms", "us", "ns")
+NO_VALUE = frozenset(("", "-", "--", "\\n", "null", "nil", "none", "nan", "nat", "na", "n/a"))
+"""What programs write for a value that is not there, in lower case."""
 
 _RESULTS: dict[str, Result] = by_word(
     {
         "succeeded": "success succeeded passed pass ok completed",
-        "cancelled": "cancelled canceled aborted skipped",
+        "cancelled": "cancelled canceled aborted skipped killed",
         "lost": "lost error errored",
         "open": "open running queued waiting pending",
     }
@@ -90,17 +97,38 @@ _STAMP = re.compile(
 )
 _DIGITS = (0, 1, 2, 3, 5, 6, 8, 9, 11, 12, 14, 15, 17, 18)
 """Places of digits in such a time, but for the fraction's."""
+#: 20261102080640: a date, which as a number of milliseconds would be of the year 2612
+_COMPACT = re.compile(r"((?:19|20)\d\d)([01]\d)([0-3]\d)([0-2]\d)([0-5]\d)([0-5]\d)")
+#: the leap second, which no clock here has
+_LEAP_SECOND = re.compile(r"(\d\d:59):60")
+#: Go adds the zone's name to its offset
+_ZONE_AFTER_OFFSET = re.compile(r"(?<=[+-]\d{4})\s+[A-Z]{1,5}\Z")
+#: 1-02:03:04.5 is a day, two hours, …
+_CLOCK_SPAN = re.compile(r"(?:(\d+)[-.])?(\d+):([0-5]\d):([0-5]\d(?:\.\d+)?)")
+_ISO_SPAN = re.compile(
+    r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.IGNORECASE
+)
+_PART_IN_WORDS = re.compile(r"(\d+(?:\.\d+)?)\s*([a-zµ]+)[.,]?\s*", re.IGNORECASE)
 _BEFORE_ZONE = re.compile(r"\s*(UTC|Z)\Z|\s+(?=[+-])", re.IGNORECASE)
 
 
 def table_of(text: TextIO) -> tuple[list[str], Reader]:
     """Return the names of a table's columns, and the rows below. The rows raise csv.Error.
 
-    Columns are separated by commas, semicolons or tabs, whichever the header has most of.
+    Columns are separated by commas, semicolons, tabs or bars, whichever the header has most of.
+    Above the header there may be comments, and the separator as spreadsheets say it (``sep=,``).
     """
     first = text.readline()
+    while is_above_header(first):
+        first = text.readline()
     rows = csv.reader(chain([first], text), delimiter=separator_of(first), strict=True)
     return [name.strip().lstrip("\ufeff") for name in next(rows, [])], rows
+
+
+def is_above_header(line: str) -> bool:
+    """Return whether a line is none of a table, but stands above it."""
+    plain = line.lstrip("\ufeff").strip()
+    return plain.startswith("#") or (plain[:4].lower() == "sep=" and len(plain) <= len("sep=,"))
 
 
 def separator_of(text: str) -> str:
@@ -246,27 +274,52 @@ def in_unit(number: float, unit: str) -> float:
 def span_of(text: str, unit: str) -> float:
     """Return a span in seconds, also below 0: ``90`` of a unit, or ``1m30s``.
 
-    Raises ValueError that says what is allowed.
+    Other programs write ``00:06:40``, ``1-02:03:04``, ``PT6M40S`` or ``6 min 40 sec``. Raises
+    ValueError that says what is allowed.
     """
     try:
         number = float(text)
     except ValueError:
-        try:
-            return -parse_time(text[1:]) if text.startswith("-") else parse_time(text)
-        except ValueError:
-            raise ValueError(ALLOWED_TIME) from None
+        if text.startswith("-"):
+            return -_written_span(text[1:])
+        return _written_span(text)
     return in_unit(number, unit)
+
+
+def _written_span(text: str) -> float:
+    """Return a span that is no plain number, seconds. Raises ValueError."""
+    for form in (_CLOCK_SPAN, _ISO_SPAN):
+        match = form.fullmatch(text)
+        if match is not None and any(match.groups()):
+            days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
+            return 86400 * days + 3600 * hours + 60 * minutes + seconds
+    parts = _PART_IN_WORDS.findall(text)
+    if parts and not _PART_IN_WORDS.sub("", text) and all(p[1].lower() in _UNITS for p in parts):
+        return math.fsum(float(number) * _UNITS[unit.lower()] for number, unit in parts)
+    try:
+        return parse_time(text)
+    except ValueError:
+        raise ValueError(f"{ALLOWED_TIME}, or as 00:06:40") from None
 
 
 def time_of(text: str) -> datetime:
     """Return an ISO 8601 time, also with ``UTC``, or with a blank before its zone.
 
-    Raises ValueError that says what is allowed.
+    Go's (``2026-11-02 08:00:00 +0000 UTC``), HTTP's (``Mon, 02 Nov 2026 08:00:00 GMT``), and a leap
+    second are read, too. Raises ValueError that says what is allowed.
     """
     try:
         return datetime.fromisoformat(text)
     except ValueError:
-        tidy = _BEFORE_ZONE.sub(lambda found: "Z" if found[1] else "", text)
+        tidy = _ZONE_AFTER_OFFSET.sub("", text)
+        tidy = _BEFORE_ZONE.sub(lambda found: "Z" if found[1] else "", tidy)
+    if _LEAP_SECOND.search(tidy):
+        return time_of(_LEAP_SECOND.sub(r"\1:59", tidy)) + timedelta(seconds=1)
+    if tidy[3:4] == "," and tidy[:3].isalpha():
+        try:
+            return parsedate_to_datetime(text)
+        except ValueError:
+            pass
     try:
         return datetime.fromisoformat(tidy)
     except ValueError:
@@ -275,12 +328,29 @@ def time_of(text: str) -> datetime:
 
 
 def in_seconds(number: float, unit: str) -> float:
-    """Return an instant in seconds: in its unit, else in seconds or milliseconds since 1970.
+    """Return an instant in seconds: in its unit, else in seconds, ms, us or ns since 1970.
 
     Raises ValueError that says what is allowed.
     """
-    usual = "ms" if MILLISECONDS <= abs(number) < math.inf else ""
-    return in_unit(number, unit or usual)
+    if unit or not MILLISECONDS <= abs(number) < math.inf:
+        return in_unit(number, unit)
+    for smaller in _BELOW_SECONDS:
+        seconds = number * _UNITS[smaller]
+        if EARLIEST <= seconds < LATEST:
+            return seconds
+    raise ValueError(
+        "seconds, ms, us or ns since 1970 of a year from 1990 to 2100, or a time as "
+        "2026-11-02T09:00:00Z"
+    )
+
+
+def date_of_digits(text: str) -> str | None:
+    """Return the ISO 8601 time that 14 digits are, as 20261102080640; None: they are none."""
+    match = _COMPACT.fullmatch(text)
+    if match is None:
+        return None
+    year, month, day, *clock = match.groups()
+    return f"{year}-{month}-{day}T{':'.join(clock)}"
 
 
 def result_of(word: str, started_at: float | None, finished_at: float | None) -> Result:

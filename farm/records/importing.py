@@ -11,6 +11,7 @@ from pathlib import Path
 from farm.core.errors import InputError, TraceError, not_among
 from farm.records.attempt import Attempt
 from farm.records.bundle import Bundle, bundle_of, read_bundle, refuse_other_folder
+from farm.records.columns import is_above_header
 from farm.records.reading import FIRST, OnShare, Reading, unseen
 from farm.records.sifting import sifted
 from farm.records.sources import SOURCES, TABLES, slurm
@@ -102,6 +103,8 @@ def source_of(files: Sequence[Path]) -> str:
     with reading.checked():
         for text in reading.texts():
             first = text.readline(FIRST)
+            while is_above_header(first):
+                first = text.readline(FIRST)
             if not first.lstrip().startswith(("{", "[")):
                 if what := _no_table(files[0], first):
                     raise TraceError(f"{files[0]}: found {what}; allowed: {WANTED}")

@@ -20,7 +20,7 @@ import msgspec
 
 from farm.core.errors import TraceError, file_access
 from farm.records.attempt import Attempt
-from farm.records.columns import NEVER, in_seconds, time_of
+from farm.records.columns import NEVER, NO_VALUE, date_of_digits, in_seconds, time_of
 from farm.records.json_stream import objects
 from farm.whole_files import STDIN, ending, read_whole, standard_input
 
@@ -230,11 +230,15 @@ class Reading:
         return at if 0 < (at := time.timestamp()) < NEVER else None
 
     def moment(self, found: str, name: str, unit: str = "") -> float | None:
-        """Return a time of a table: since 1970, in its unit or in (milli)seconds, or ISO 8601."""
+        """Return a time of a table: since 1970, in its unit or one that fits, or ISO 8601."""
         if ":" in found:  # no number: to find that out takes longer than to read it
             return self.instant(found, name)
+        if found.lower() in NO_VALUE:
+            return None
+        if len(found) == len("20261102080640") and (date := date_of_digits(found)) is not None:
+            return self.instant(date, name)
         try:
-            number = float(found) if found else math.nan
+            number = float(found)
         except ValueError:
             return self.instant(found, name)
         if math.isnan(number):

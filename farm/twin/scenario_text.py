@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from farm.records.attempt_columns import AttemptColumns
 from farm.records.runners import most_at_once
 from farm.records.traces.bundle import UNLABELLED
 from farm.results.formatting import readable_span
+from farm.scenario.file.document import value_text
 from farm.twin.candidates import STOPPING, Candidate, at_defaults, boot_seen, readable
 from farm.twin.pools import Shape
 from farm.units import format_roughly, many
@@ -132,7 +132,7 @@ def scenario_text(
         lines += [f"  # {line}" for line in evidence]
         marks = chain(["  - "], repeat("    "))
         lines += [f"{mark}{line}" for mark, line in zip(marks, pool_keys(document), strict=False)]
-    lines += ["workload:", "  - trace:", f"      path: {json.dumps(path)}"]
+    lines += ["workload:", "  - trace:", f"      path: {value_text(path)}"]
     lines.append(f"      format: {trace_format}{FORMAT_REMARKS.get(trace_format, '')}")
     if errors is not None:
         listed = ", ".join(f"{name}: {error:.4f}" for name, error in errors.items())
@@ -162,7 +162,7 @@ def _flow(value: object, key: str = "") -> str:
         return f"{value:.15g}s"
     if isinstance(value, str) and _PLAIN.match(value) and value.lower() not in _WORDS:
         return value
-    return json.dumps(value)
+    return value_text(value)
 
 
 def evidence_of(shape: Shape, candidate: Candidate, tried: str) -> list[str]:

@@ -76,7 +76,7 @@ def test_spans_and_times_of_the_trace_stay_as_they_are(read: Any) -> None:
     ("text", "told"),
     [
         ("at,took\n0,abc\n", ":2: duration: found 'abc'; allowed: seconds, or numbers with units"),
-        ("at,took\n0,1\n0,nan\n", ":3: duration: found 'nan'; allowed: a finite number"),
+        ("at,took\n0,1\n0,inf\n", ":3: duration: found 'inf'; allowed: a finite number"),
         # two clocks in one column are a mistake
         ("at,took\n2026-03-02T06:00:00Z,5\n12,5\n", ":3: submitted: found '12' below dates; all"),
         ("at,took\n2026-02-29T06:00:00Z,5\n", "'2026-02-29T06:00:00Z'; allowed: a time that there"),

@@ -69,7 +69,7 @@ def test_a_bar_and_a_line_break_in_the_last_column_are_passed_over(tmp_path: Pat
 
 
 def test_a_line_break_before_the_last_column_joins_two_lines(tmp_path: Path):
-    """A row with fewer fields than the header goes on in the next line."""
+    """A row with fewer fields than the header continues in the next line."""
     [attempt] = attempts_of(tmp_path, HEADER, row(1, "two\nlines"))
 
     assert (attempt.kind, attempt.ran) == ("two lines", 300.0)

@@ -214,7 +214,7 @@ def _text_rows(text: TextIO, first: str, reading: Reading) -> Iterator[dict[str,
 def _whole_lines(text: TextIO, width: int) -> Iterator[str]:
     """Yield the rows of a table, each without its end.
 
-    A row with fewer fields than the header goes on in the next line, if it has the other ones: a
+    A row with fewer fields than the header continues in the next line, if it has the other ones: a
     field of free text has a line break.
     """
     begun = ""

@@ -16,7 +16,9 @@ from typing import TextIO
 
 from farm.records.attempt import Attempt
 from farm.records.columns import (
+    CALENDAR,
     DERIVED,
+    NO_VALUE,
     OTHER_NAMES,
     missing_column,
     result_of,
@@ -70,8 +72,15 @@ def _rows(text: TextIO, fields: Mapping[str, str], reading: Reading) -> Iterator
             if not cells:
                 continue
             reading.count()
+            if cells == header:  # of the next file, one after the other
+                continue
+            if len(cells) == len(header) + 1 and not cells[-1]:
+                cells.pop()  # each row ends with a separator
             if len(cells) != len(header):
-                reading.refuse(f"found {len(cells)} values; allowed: {len(header)}, as columns")
+                reading.leave_out_unreadable(
+                    f"found {len(cells)} values; allowed: {len(header)}, as columns"
+                )
+                continue
             yield dict(zip(header, cells, strict=True))
     except csv.Error as error:
         reading.refuse(f"not a table: {error}")
@@ -133,17 +142,19 @@ def _places(
 
 def _attempt(row: tuple[dict[str, str], dict[str, str]], reading: Reading) -> Attempt:
     given, units = row
-    at = {name: reading.moment(given.get(name, ""), name, units.get(name, "")) for name in INSTANTS}
+    at = _instants(given, units, reading)
     eligible_at = at["eligible"] if "eligible" in given else at["submitted"]
     submitted_at = at["submitted"] if at["submitted"] is not None else eligible_at
     if submitted_at is None:
         reading.leave_out("without a time of submission")
     for after, span, before in (("started", "wait", eligible_at), ("finished", "duration", None)):
         begins = at["started"] if before is None else before
-        if at[after] is None and begins is not None and (text := given.get(span)):
+        text = given.get(span, "")
+        if at[after] is None and begins is not None and text.lower() not in NO_VALUE:
             at[after] = begins + _span(text, span, units.get(span, ""), reading)
     if eligible_at is None and at["started"] is not None:
         reading.noted["without a time of eligibility, their waits not known"] += 1
+    runner = given.get("runner", "")
     return Attempt(
         id=given.get("id", ""),
         submitted_at=submitted_at,
@@ -151,11 +162,11 @@ def _attempt(row: tuple[dict[str, str], dict[str, str]], reading: Reading) -> At
         started_at=at["started"],
         finished_at=at["finished"],
         result=result_of(given.get("result", ""), at["started"], at["finished"]),
-        slots=_whole(_number(given.get("slots") or "1", "slots", reading)),
-        attempt=int(_number(given.get("attempt") or "1", "attempt", reading)),
+        slots=_whole(_number(given.get("slots", ""), "slots", reading)),
+        attempt=int(_number(given.get("attempt", ""), "attempt", reading)),
         attributes={name: text for name, text in given.items() if name not in KNOWN},
         job=given.get("job", ""),
-        runner=given.get("runner", ""),
+        runner="" if runner.lower() in NO_VALUE else runner,
         platform=given.get("platform", ""),
         kind=given.get("kind", ""),
         matrix=given.get("matrix", ""),
@@ -163,13 +174,26 @@ def _attempt(row: tuple[dict[str, str], dict[str, str]], reading: Reading) -> At
     )
 
 
+def _instants(
+    given: Mapping[str, str], units: Mapping[str, str], reading: Reading
+) -> dict[str, float | None]:
+    """Return the instants of a row. Beside a date, 0 and -1 are how some programs write none."""
+    at = {name: reading.moment(given.get(name, ""), name, units.get(name, "")) for name in INSTANTS}
+    if any(instant is not None and instant >= CALENDAR for instant in at.values()):
+        at = {
+            name: None if instant is None or instant <= 0 else instant
+            for name, instant in at.items()
+        }
+    return at
+
+
 def _span(text: str, name: str, unit: str, reading: Reading) -> float:
     try:
         seconds = span_of(text, unit)
     except ValueError as error:
-        reading.refuse(f"{name}: found {text!r:.60}; allowed: {error}")
+        reading.unreadable(f"{name}: found {text!r:.60}; allowed: {error}")
     if not 0 <= seconds < MOST:
-        reading.refuse(f"{name}: found {text!r:.60}; allowed: 0 or more")
+        reading.unreadable(f"{name}: found {text!r:.60}; allowed: 0 or more")
     return seconds
 
 
@@ -178,10 +202,13 @@ def _whole(number: float) -> int | float:
 
 
 def _number(text: str, name: str, reading: Reading) -> float:
+    """Return a number of a row; 1 if it has none."""
+    if text.lower() in NO_VALUE:
+        return 1.0
     try:
         number = float(text)
     except ValueError:
         number = -1.0
     if not 0 <= number < MOST:
-        reading.refuse(f"{name}: found {text!r:.60}; allowed: a number")
+        reading.unreadable(f"{name}: found {text!r:.60}; allowed: a number")
     return number

@@ -45,8 +45,11 @@ from farm.records.columns import (
     CALENDAR,
     MILLISECONDS,
     NEVER,
+    NO_VALUE,
     OTHER_NAMES,
+    date_of_digits,
     in_seconds,
+    is_above_header,
     missing_column,
     numbers_in,
     result_of,
@@ -81,8 +84,19 @@ def read(path: Path, fields: Mapping[str, str] | None = None) -> Records:
 
     Without ``fields`` it is the project's own, or one of another's whose names say all times.
     """
-    text = read_text(path)  # once: it may be standard input
+    text = _table_in(read_text(path))  # once: it may be standard input
     return _by_its_names(path, text) if fields is None else _read(path, text, fields)
+
+
+def _table_in(text: str) -> str:
+    """Return a text without what stands above its table, and without repeated headers."""
+    while text and is_above_header(text.partition("\n")[0]):
+        text = text.partition("\n")[2]
+    header = text.partition("\n")[0]
+    again = f"\n{header}\n"
+    while header and again in text:
+        text = text.replace(again, "\n")
+    return text
 
 
 def _read(path: Path, text: str, fields: Mapping[str, str]) -> Records:
@@ -160,6 +174,9 @@ def _rows(text: str, width: int) -> tuple[list[list[str]], list[Refused]]:
         kept.extend(filter(None, rows))
     except csv.Error as error:
         refused.append((len(kept), 0, f"not a table: {error}"))
+    for row in kept:
+        if len(row) == width + 1 and not row[-1]:
+            row.pop()  # each row ends with a separator
     long = next((place for place, row in enumerate(kept) if len(row) > width), None)
     if long is not None:
         refused = [(long, 0, "more values than the header has columns")]
@@ -237,7 +254,8 @@ def _times(
 
 def _column(column: Coded, ours: str, unit: str, order: int, refused: list[Refused]) -> Times:
     """Return a column as seconds; what follows its first wrong value is not read."""
-    texts = list(filter(None, column.values))
+    is_given = [text.lower() not in NO_VALUE for text in column.values]
+    texts = [text for text, known in zip(column.values, is_given, strict=True) if known]
     is_instant = ours in INSTANTS
 
     def refuse(text: str, why: str) -> None:
@@ -254,7 +272,10 @@ def _column(column: Coded, ours: str, unit: str, order: int, refused: list[Refus
                 refuse(text, f"; allowed: {error}")
                 break
         found = np.array(each, np.float64)
-    if is_instant and not (found >= CALENDAR).all():
+    if is_instant and (found >= CALENDAR).any():
+        # beside dates, 0 and -1 are how some programs write that there is none
+        found = np.where(found <= 0, np.nan, found)
+    if is_instant and not (found[~np.isnan(found)] >= CALENDAR).all():
         dated = (found >= CALENDAR).tolist()
         if numbers_in(texts[: len(found)], "") is None:
             dated = [late or not _is_number(text) for late, text in zip(dated, texts, strict=False)]
@@ -262,7 +283,7 @@ def _column(column: Coded, ours: str, unit: str, order: int, refused: list[Refus
             above = "dates" if dated[0] else "seconds of the trace's own time"
             refuse(texts[dated.index(not dated[0])], f" below {above}; allowed: {above}")
     values = np.full(len(column.values), np.nan)
-    values[np.flatnonzero(list(map(bool, column.values)))[: len(found)]] = found
+    values[np.flatnonzero(is_given)[: len(found)]] = found
     return values[column.codes]
 
 
@@ -384,6 +405,9 @@ def _instants(texts: list[str], unit: str) -> Times | None:
 
 def _instant(text: str, unit: str) -> float:
     """Return an instant in seconds; ValueError: allowed ones."""
+    date = date_of_digits(text)
+    if date is not None:
+        return _calendar(date)
     try:
         number = float(text)
     except ValueError:

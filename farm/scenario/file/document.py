@@ -6,6 +6,7 @@ a number. Duplicate keys, tags, and values that refer to themselves are refused.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -42,6 +43,11 @@ class _Dumper(yaml.SafeDumper):
     """PyYAML's writer; it quotes a text that by YAML 1.1 or 1.2 would be read as something else."""
 
 
+#: halves of characters as JSON escapes them
+_HALF = re.compile("[\ud800-\udfff]")
+#: what is no printable character of YAML, or ends a line there
+_NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
+
 MAX_BYTES = 2_000_000
 """Of a scenario: some hundred thousand lines, which take seconds to read."""
 
@@ -70,6 +76,26 @@ def document_text(data: Mapping[str, object], *, compact: bool = False) -> str:
         width=100,
     )
     return text
+
+
+def value_text(value: object) -> str:
+    """Return a plain value as JSON that is read as the same value in YAML.
+
+    In JSON a character beyond U+FFFF may be written as two halves, which YAML takes for two
+    characters; and some that JSON allows as they are end a line in YAML.
+    """
+    text = json.dumps(value, ensure_ascii=False)
+    return _NOT_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _whole_characters(text: str) -> str:
+    """Return a text with the halves put together in which JSON writes a character beyond U+FFFF.
+
+    Raises ValueError for a half alone, which is no character.
+    """
+    if not _HALF.search(text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
 
 
 def read_document(path: Path, *, hint: str = "") -> MarkedDict:
@@ -160,7 +186,15 @@ class _Builder:
     def _key(self, node: yaml.Node) -> str:
         if not isinstance(node, yaml.ScalarNode):
             raise ScenarioError(f"{self._mark(node)}: found a list or mapping as a key")
-        return str(node.value)
+        return self._text(node)
+
+    def _text(self, node: yaml.ScalarNode) -> str:
+        try:
+            return _whole_characters(str(node.value))
+        except UnicodeDecodeError:
+            raise ScenarioError(
+                f"{self._mark(node)}: found {node.value!r:.60}; allowed: whole characters"
+            ) from None
 
     def _list(self, node: yaml.Node) -> MarkedList:
         made = MarkedList()
@@ -170,7 +204,7 @@ class _Builder:
         return made
 
     def _scalar(self, node: yaml.ScalarNode) -> object:
-        kind, text = node.tag.removeprefix(_TAG), str(node.value)
+        kind, text = node.tag.removeprefix(_TAG), self._text(node)
         try:
             if kind == "bool":
                 return {"true": True, "false": False}[text.lower()]
