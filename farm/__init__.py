@@ -53,11 +53,16 @@ simulate             run it in virtual time
 run                  run it on a live farm
 compare              compare results
 sweep                run and compare many settings and seeds, on all processors
+doctor               say why the jobs of a real farm wait, from its records
+twin                 make a scenario that waits as a real farm did, from its records
+plan                 find the smallest pools that meet an objective
 report               write a page of figures on a run, several runs, or a sweep
 open_run             read a saved run, as a Result
 SweepResult          the results of a sweep: ``rows``, ``table``, ``runs``, ``save``
 Result, Results      the results of runs: ``summary``, ``jobs``, ``events``, ``save``
 JobTable             the jobs of a run in columns
+Diagnosis, Twin      what ``doctor`` and ``twin`` found: ``verdicts``; ``sentence``, ``pools``
+SizePlan             what ``plan`` found: ``best``, ``points``
 Scenario             a scenario
 Job, Platform        for your own jobs: ``simulate(…, jobs=[farm.Job(…), …])``
 PoolSnapshot         the input of your own provisioning algorithms
@@ -76,19 +81,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from farm.app.api import load_scenario, run, simulate
+    from farm.app.own_farm import Diagnosis, doctor, plan, twin
     from farm.app.recorded.result import Result, Results, compare, open_run
     from farm.app.report import report
     from farm.app.sweeps.sweep import SweepResult, sweep
+    from farm.app.twin import Twin
     from farm.core.errors import FarmError, InputError, RunError, ServerError
     from farm.core.model import Job, Platform
     from farm.core.pools.algorithm import PoolSnapshot
     from farm.results.table.job_table import JobTable
     from farm.scenario.examples import examples
     from farm.scenario.model import Scenario
+    from farm.sim.capacity_planning import SizePlan
 
     __version__: str
 
 __all__ = [
+    "Diagnosis",
     "FarmError",
     "InputError",
     "Job",
@@ -100,29 +109,37 @@ __all__ = [
     "RunError",
     "Scenario",
     "ServerError",
+    "SizePlan",
     "SweepResult",
+    "Twin",
     "compare",
+    "doctor",
     "examples",
     "load_scenario",
     "open_run",
+    "plan",
     "report",
     "run",
     "simulate",
     "sweep",
+    "twin",
 ]
 
 #: the module of each name, imported on first use, so that ``import farm`` takes no time
 _PLACES = {
     "farm.app.api": ("load_scenario", "run", "simulate"),
+    "farm.app.own_farm": ("Diagnosis", "doctor", "plan", "twin"),
     "farm.app.report": ("report",),
     "farm.app.recorded.result": ("Result", "Results", "compare", "open_run"),
     "farm.app.sweeps.sweep": ("SweepResult", "sweep"),
+    "farm.app.twin": ("Twin",),
     "farm.core.errors": ("FarmError", "InputError", "RunError", "ServerError"),
     "farm.core.model": ("Job", "Platform"),
     "farm.core.pools.algorithm": ("PoolSnapshot",),
     "farm.results.table.job_table": ("JobTable",),
     "farm.scenario.examples": ("examples",),
     "farm.scenario.model": ("Scenario",),
+    "farm.sim.capacity_planning": ("SizePlan",),
 }
 
 

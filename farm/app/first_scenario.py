@@ -15,7 +15,7 @@ import msgspec
 from farm.app.twin import order_of, sizing_of
 from farm.core.errors import FarmError, InputError, TraceError
 from farm.core.model import Job, Platform
-from farm.doctor.figures import PlatformFigures, examine
+from farm.diagnosis.figures import PlatformFigures, examine
 from farm.records.bundle import is_bundle
 from farm.records.columns import CALENDAR
 from farm.records.importing import load_records, source_of
@@ -25,10 +25,10 @@ from farm.records.traces import format_of, read_records
 from farm.results.formatting import readable_span
 from farm.scenario import TraceOptions
 from farm.scenario.file.document import value_text
-from farm.twin.candidates import Candidate, Document
-from farm.twin.pools import pools_of
-from farm.twin.scenario_text import pool_keys, scheduling_lines
-from farm.twin.timetable import start_of
+from farm.twins.candidates import Candidate, Document
+from farm.twins.pools import pools_of
+from farm.twins.scenario_text import pool_keys, scheduling_lines
+from farm.twins.timetable import start_of
 from farm.units import many
 from farm.whole_files import write_document
 from farm.workload.recorded import trace_jobs

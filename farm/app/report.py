@@ -22,10 +22,10 @@ from farm.assembly import run_info
 from farm.core.commands import Command, EndJob, RequeueJob, StartJob
 from farm.core.errors import InputError, file_access
 from farm.core.events import Event, JobStarted
-from farm.doctor.figures import PlatformRecords, examine, platforms_of
-from farm.doctor.table import HEADINGS as OF_RECORDS
-from farm.doctor.table import about, row_of
-from farm.doctor.verdict import verdicts
+from farm.diagnosis.figures import PlatformRecords, examine, platforms_of
+from farm.diagnosis.table import HEADINGS as OF_RECORDS
+from farm.diagnosis.table import about, row_of
+from farm.diagnosis.verdict import verdicts
 from farm.records.attempt_columns import AttemptColumns
 from farm.records.bundle import Clock, is_bundle, read_bundle
 from farm.records.reading import part

@@ -24,7 +24,7 @@ from farm.records.traces.bundle import retries_first
 from farm.results.formatting import readable_percent, readable_span
 from farm.results.table.columns import Floats
 from farm.sim.fast.kernel import native
-from farm.twin.baseline import (
+from farm.twins.baseline import (
     Check,
     HourCheck,
     by_hour,
@@ -32,12 +32,12 @@ from farm.twin.baseline import (
     check_of_draws,
     median_place,
 )
-from farm.twin.calibration import ANEW, EXACT, MOST_SEARCHED, Fit, Search, explains_no_more
-from farm.twin.candidates import Candidate, candidates_of, delayed
-from farm.twin.flags import OVERTAKEN, Flag, flags_of, hidden_order, overtaking
-from farm.twin.orders import Order, as_recorded, order_seen, weights_alike
-from farm.twin.pools import PoolLoad, Shape, pools_of, telling
-from farm.twin.scenario_text import (
+from farm.twins.calibration import ANEW, EXACT, MOST_SEARCHED, Fit, Search, explains_no_more
+from farm.twins.candidates import Candidate, candidates_of, delayed
+from farm.twins.flags import OVERTAKEN, Flag, flags_of, hidden_order, overtaking
+from farm.twins.orders import Order, as_recorded, order_seen, weights_alike
+from farm.twins.pools import PoolLoad, Shape, pools_of, telling
+from farm.twins.scenario_text import (
     ONE_POOL,
     UNJUDGED,
     evidence_of,
@@ -47,10 +47,10 @@ from farm.twin.scenario_text import (
     times_of,
     unjudged,
 )
-from farm.twin.timetable import start_of
-from farm.twin.triangle import Triangle, triangle
-from farm.twin.tries import retries_go_first
-from farm.twin.verdict import ENOUGH, ON_AVERAGE, REPETITIONS, verdict_of
+from farm.twins.timetable import start_of
+from farm.twins.triangle import Triangle, triangle
+from farm.twins.tries import retries_go_first
+from farm.twins.verdict import ENOUGH, ON_AVERAGE, REPETITIONS, verdict_of
 from farm.units import many
 from farm.whole_files import write_document
 

@@ -18,11 +18,11 @@ from farm.scenario.file.document import parse_document
 from farm.scenario.times_of_week import format_time_of_week
 from farm.scenario.workload import TraceOptions
 from farm.sim.engines import OneLoad
-from farm.twin.candidates import Candidate
-from farm.twin.orders import Places
-from farm.twin.pools import PoolLoad, Shape
-from farm.twin.scenario_text import times_of
-from farm.twin.timetable import seconds_of_week
+from farm.twins.candidates import Candidate
+from farm.twins.orders import Places
+from farm.twins.pools import PoolLoad, Shape
+from farm.twins.scenario_text import times_of
+from farm.twins.timetable import seconds_of_week
 from farm.workload.build import jobs_of_records
 from farm.workload.columns import Block, JobColumns
 from provisioner.from_scenario import algorithms_of

@@ -5,12 +5,11 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable
-from datetime import UTC, tzinfo
+from datetime import tzinfo
 from functools import wraps
 from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import typer
 
@@ -271,14 +270,11 @@ def share_of(text: str) -> float:
 
 def zone_of(text: str | None) -> tzinfo | None:
     """Return the zone that is named; raises InputError."""
-    if text is None or text.upper() in ("UTC", "Z"):
-        return None if text is None else UTC
-    try:
-        return ZoneInfo(text)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise InputError(
-            f"--zone: found {text!r:.60}; allowed: UTC, or a name as Europe/Berlin"
-        ) from None
+    if text is None:
+        return None
+    from farm.records.importing import zone_named  # noqa: PLC0415 - few commands read records
+
+    return zone_named(text, "--zone")
 
 
 def columns_of(texts: list[str] | None) -> dict[str, str] | None:

@@ -45,8 +45,8 @@ OTHERS = {
     },
     "timestamp": {"farm/records/sources/": "a field of several systems' records"},
     "turnaround": {
-        "farm/doctor/": "of a runner, between two jobs: what its operators call it",
-        "farm/twin/": "of a runner, between two jobs: what its operators call it",
+        "farm/diagnosis/": "of a runner, between two jobs: what its operators call it",
+        "farm/twins/": "of a runner, between two jobs: what its operators call it",
         "farm/upstream/boinc/": "BOINC's word",
     },
     "config": {

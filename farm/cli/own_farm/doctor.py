@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from farm.core.errors import TraceError
-from farm.doctor.figures import FarmFigures, examine
-from farm.doctor.table import FIRST_TO_GO, HEADINGS, about, row_of
-from farm.doctor.verdict import Verdict, too_little, verdicts
+from farm.diagnosis.figures import FarmFigures, examine
+from farm.diagnosis.table import FIRST_TO_GO, HEADINGS, about, row_of
+from farm.diagnosis.verdict import Verdict, too_little, verdicts
 from farm.records.bundle import with_capacity
 from farm.records.importing import load_records
 from farm.terminal.options import (

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from farm.core.errors import InputError
-from farm.doctor.contents import Contents, PlatformContents, contents_of
+from farm.diagnosis.contents import Contents, PlatformContents, contents_of
 from farm.records.bundle import Bundle, read_bundle, write_bundle
 from farm.records.merging import merged
 from farm.records.scaling import scaled
@@ -22,7 +22,7 @@ from farm.terminal.command_help import command_group
 from farm.terminal.options import AsJson, Quiet
 from farm.terminal.output import note, print_json, progress, reading_progress, remark
 from farm.terminal.tables import Listing, folding, numbers, story
-from farm.twin.workload import workload_text
+from farm.twins.workload import workload_text
 from farm.units import many
 from farm.whole_files import write_document
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from farm.app.twin import PoolTwin, Twin, write_twin
-from farm.doctor.occupancy import refuse_more_than_slots
+from farm.diagnosis.occupancy import refuse_more_than_slots
 from farm.records.bundle import is_bundle, with_capacity
 from farm.records.importing import load_records
 from farm.results.formatting import readable_percent, readable_ratio, readable_span
@@ -26,9 +26,9 @@ from farm.terminal.output import (
     this_command,
 )
 from farm.terminal.tables import Listing, folding, numbers
-from farm.twin.baseline import Check, Interval
-from farm.twin.candidates import NO_LIMIT
-from farm.twin.triangle import Triangle
+from farm.twins.baseline import Check, Interval
+from farm.twins.candidates import NO_LIMIT
+from farm.twins.triangle import Triangle
 
 ABOUT = (
     "on the half of the records that the twin was not made from; from, to: 95 % intervals of the "
