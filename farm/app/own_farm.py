@@ -18,9 +18,10 @@ from farm.diagnosis.figures import FarmFigures, examine
 from farm.diagnosis.occupancy import refuse_more_than_slots
 from farm.diagnosis.verdict import Verdict, verdicts
 from farm.records.bundle import Bundle, Manifest, is_bundle, with_capacity
-from farm.records.importing import load_records, zone_named
+from farm.records.importing import load_records
 from farm.results.summary.objectives import check_pools, parse_objective
 from farm.sim.capacity_planning import PlanOptions, SizePlan
+from farm.time_zones import zone_named
 from farm.units import parse_time
 
 #: seconds; a shorter wait cannot be aimed at
@@ -165,7 +166,12 @@ def _bundle(
 
 
 def _zone(name: str | None) -> tzinfo | None:
-    return None if name is None else zone_named(name, "zone")
+    if name is None:
+        return None
+    try:
+        return zone_named(name)
+    except ValueError as error:
+        raise InputError(f"zone: {error}") from None
 
 
 def _paths(records: Records) -> list[Path]:

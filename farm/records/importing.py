@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, tzinfo
 from functools import partial
 from pathlib import Path
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from farm.core.errors import InputError, TraceError, not_among
 from farm.records.attempt import Attempt
@@ -44,18 +43,6 @@ def load_records(
             "or the files of one source"
         )
     return read_bundle(bundles[0], on_read)
-
-
-def zone_named(text: str, where: str) -> tzinfo:
-    """Return the zone that is named; raises InputError, which begins with ``where``."""
-    if text.upper() in ("UTC", "Z"):
-        return UTC
-    try:
-        return ZoneInfo(text)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise InputError(
-            f"{where}: found {text!r:.60}; allowed: UTC, or a name as Europe/Berlin"
-        ) from None
 
 
 def import_files(

@@ -272,9 +272,12 @@ def zone_of(text: str | None) -> tzinfo | None:
     """Return the zone that is named; raises InputError."""
     if text is None:
         return None
-    from farm.records.importing import zone_named  # noqa: PLC0415 - few commands read records
+    from farm.time_zones import zone_named  # noqa: PLC0415 - few commands name a zone
 
-    return zone_named(text, "--zone")
+    try:
+        return zone_named(text)
+    except ValueError as error:
+        raise InputError(f"--zone: {error}") from None
 
 
 def columns_of(texts: list[str] | None) -> dict[str, str] | None:
