@@ -148,6 +148,11 @@ class Commits:
         self._note_logged(batch)
         self._cursor, self._committed_at = cursor, began
         self._measure(began)
+        drain = self._store.log_drain
+        if drain is not None and drain.gap is not None:
+            # at once: what is missing is lost if this process ends before
+            with suppress(LostWritesError):
+                self._look_at_log()
 
     def _note_logged(self, batch: Batch) -> None:
         """Note what was just committed of the event log, and keep it until the disk has it."""

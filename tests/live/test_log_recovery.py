@@ -274,6 +274,24 @@ def test_a_deleted_stream_of_the_event_log_is_put_back(
     assert position_in(tmp_path).lost == ()
 
 
+def test_the_next_commit_puts_back_what_was_deleted_of_the_event_log(
+    server, client, keys: Keys, tmp_path: Path
+):
+    """Two seconds passed before it was noticed: a leader that was killed in that time lost it."""
+    logger = LoggingLeader(client, keys)
+    logger.log("1", "2")
+    client.delete(keys.log)
+    logger.log("3")
+    with LogDrain(server.url, keys, tmp_path) as drain:
+        logger.world._store.keep_log(drain)
+        drain.expect(logger.world.commits._logged)
+        drain.wake()
+        until(lambda: drain.gap is not None, "the gap")
+        logger.move(drain, "4")
+    assert (tmp_path / EVENTS).read_text().split() == list("1234")
+    assert position_in(tmp_path).lost == ()
+
+
 def test_lines_of_the_event_log_that_no_scheduler_remembers_are_told(
     server, client, keys: Keys, tmp_path: Path, caplog
 ):

@@ -136,8 +136,8 @@ class LogDrain:
 
     @property
     def gap(self) -> int | None:
-        """The last commit on the disk, if the stream does not have the lines that follow."""
-        return self._gap
+        """The last commit on the disk, while the stream lacks lines that follow."""
+        return None if self._is_refilled else self._gap
 
     def refilled(self) -> None:
         """Take the lines that are in the stream now, and the others for lost; from any thread."""
