@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html.parser
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from farm.core.commands import EndJob
 from farm.core.errors import InputError
 from farm.core.model import Job
 from farm.results.comparison.answer import Choice
+from farm.results.figures.chart import COLOURS, DARK, Chart
 from farm.results.report.comparison_figures import trade_off_chart
 from farm.results.report.over_time import JobsOverTime, busy_shares, highest, lanes
 from farm.results.table.job_table import table_of
@@ -139,6 +141,42 @@ def test_runners_of_one_job_share_rows() -> None:
     rows = {bar.get_y() for bar in chart.axes.patches if isinstance(bar, Rectangle)}
     assert len(rows) == run.summary["builders"]["max_running"] == 17
     assert len(chart.axes.patches) == 150
+
+
+def _luminance(colour: str) -> float:
+    levels = np.array([int(colour[at : at + 2], 16) for at in (1, 3, 5)]) / 255
+    linear = np.where(levels <= 0.04045, levels / 12.92, ((levels + 0.055) / 1.055) ** 2.4)
+    return float(linear @ (0.2126, 0.7152, 0.0722))
+
+
+@pytest.mark.parametrize("colours", [COLOURS, DARK], ids=["light", "dark"])
+def test_colours_stand_out_from_their_ground(colours: dict[str, str]) -> None:
+    """Text as WCAG 2 asks for (4.5), lines and bars, too (3); the same names in both modes."""
+    assert colours.keys() == COLOURS.keys()
+    ground = _luminance(colours["page"])
+    for name in colours.keys() - {"page", "grid"}:
+        low, high = sorted((ground, _luminance(colours[name])))
+        assert (high + 0.05) / (low + 0.05) >= (3.0 if name.startswith("c") else 4.5), name
+
+
+def test_a_chart_has_the_ground_of_its_page_and_a_picture_brings_its_own(tmp_path: Path) -> None:
+    """A white chart on a dark page, or light text on a white one, cannot be read."""
+    chart = Chart("A chart")
+    chart.line("line", [1.0, 2.0], [4.0, 3.0])
+    assert not re.search(r"fill: (#fff|white)", chart.themed)
+    picture = chart.save(tmp_path / "chart.svg").read_text()
+    assert 'style="fill: #ffffff"' in picture
+    assert f'[style*="fill: #ffffff"]{{fill:{DARK["page"]}!important}}' in picture
+
+
+def test_a_single_point_is_a_ring_around_others() -> None:
+    """The best size of a plan, a point of the curve too, was in the legend only."""
+    chart = Chart("A plan")
+    chart.line("curve", [1.0, 2.0], [4.0, 3.0])
+    chart.line("best", [2.0], [3.0])
+    curve, best = chart.axes.lines
+    assert best.get_markersize() > 2 * curve.get_markersize()
+    assert best.get_markerfacecolor() == "none"
 
 
 def test_what_is_desired_is_drawn_over_what_is_there() -> None:

@@ -100,10 +100,10 @@ def pages(folder: Path) -> dict[str, Path]:
     """A page of each kind."""
     shared = farm.simulate("fair-share-two-teams")
     shortest_first = farm.simulate("fair-share-two-teams", scheduling__policy="sjf")
-    sets = ["estimates.rules=[launchpad, rollout]", "estimates.rollouts=20", "workload.0.count=60"]
+    sets = ["estimates.rules=[launchpad, rollout]", "estimates.rollouts=20", "workload.0.count=200"]
     options = [word for text in sets for word in ("--set", text)]
     run = folder / "estimated"
-    _command("simulate", "fair-share-two-teams", "--out", run, "-q", *options)
+    _command("simulate", "mm1", "--out", run, "-q", *options)
     _command("admin", "score", run, "--plot", folder / "score.html")
     objective = "p95(waiting_time) < 2m"
     plan = folder / "plan.html"

@@ -127,10 +127,12 @@ class Chart:
         """
         number = LOOKS.get(look, len(self._series))
         few = len(xs) <= 50
-        self.axes.plot(
+        [drawn] = self.axes.plot(
             xs, ys, label=label(name), color=colour(number), linestyle=DASHES[number % len(DASHES)],
             marker="o" if few else "", markersize=3,
         )  # fmt: skip
+        if len(xs) == 1:  # a ring, which is seen around a point of another line
+            drawn.set(linestyle="", markersize=9, markerfacecolor="none", markeredgewidth=1.6)
         self._keep(name, number, xs, ys)
 
     def heat(self, rows: Mapping[str, Floats], edges: Floats) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from farm.results.figures.chart import SUFFIXES, Chart
+from farm.results.figures.chart import COLOURS, SUFFIXES, Chart
 from farm.results.figures.page import Section, page, write_page
 from farm.results.output_file import check_output
 
@@ -31,7 +31,7 @@ class Figure(NamedTuple):
         """Draw the chart."""
         chart = Chart(self.title, *self.axes, height=4.0)
         for x, low, high in self.bars:
-            chart.axes.vlines(x, low, high, color="#6a6a6a")
+            chart.axes.vlines(x, low, high, color=COLOURS["dim"])
         for name, points in self.lines.items():
             chart.line(name, [x for x, _ in points], [y for _, y in points])
         if all(x == int(x) for points in self.lines.values() for x, _ in points):
