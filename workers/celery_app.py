@@ -147,6 +147,8 @@ class HostConsumer(Consumer):  # type: ignore[misc]  # Celery has no types
                 connection_log.error("the Redis server cannot be used: %s", error)
             away = True
 
+        # a host that is to end does not wait for a server that has just gone
+        maybe_shutdown()
         connection = conn.ensure_connection(
             on_error,
             interval_start=FIRST_PAUSE,

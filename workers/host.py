@@ -43,6 +43,11 @@ Token = tuple[str, int]
 REMEMBERED = 20_000
 MODES = ("timed", *sorted(BURNING_MODES))
 CLOSE_TIMEOUT = 2.0
+#: share of its drain time, and seconds, that a host that leaves waits for a server that is away:
+#: without one the scheduler does not learn of their ends, and runs them again elsewhere
+SERVER_SHARE, SERVER_TIMEOUT = 0.25, 30.0
+#: … and seconds that it then gives its last reports
+LAST_TRY_TIMEOUT = 0.2
 #: between two looks at the threads of a host that leaves (real seconds)
 LOOK_INTERVAL = 0.5
 log = logging.getLogger(__name__)
@@ -153,7 +158,8 @@ class BuilderHost:
         if self._leave():
             self._burners.close()
             self._agenda.stop(CLOSE_TIMEOUT)
-            self._reporter.close(CLOSE_TIMEOUT)
+            is_away = self._reporter.stuck_time > LAST_TRY_TIMEOUT
+            self._reporter.close(LAST_TRY_TIMEOUT if is_away else CLOSE_TIMEOUT)
         self.metering.close()
 
     def _leave(self) -> bool:
@@ -305,9 +311,14 @@ class BuilderHost:
 
     @property
     def _can_end_attempts(self) -> bool:
-        """Whether there are some; a host without one of its threads ends none, or tells no one."""
+        """Whether there are some; a host without one of its threads ends none, or tells no one.
+
+        Nor does one whose server is away, as when the machine of both is shut down.
+        """
         works = self._agenda.is_alive and self._reporter.is_alive
-        return works and any(builder.attempts for builder in self._builders.values())
+        patience = min(SERVER_SHARE * self._settings.drain_time, SERVER_TIMEOUT)
+        is_heard = self._reporter.stuck_time < patience
+        return works and is_heard and any(builder.attempts for builder in self._builders.values())
 
 
 def _rounded(part: float | None) -> float | None:

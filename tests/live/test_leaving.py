@@ -18,11 +18,12 @@ from farm.live.redis.keys import Keys
 from farm.live.redis.server import Server
 from farm.live.settings import LiveSettings
 from farm.live.wire.messages import UNSTAMPED, Beat, HostLeft, HostUp, Play, Report
+from farm.live.wire.reporter import Reporter
 from farm.live.wire.task_messages import TaskMessages
 from tests.fixtures.processes import until
 from tests.fixtures.store import on_builders, reports_in
 from tests.worlds.up import Service, jobs_of
-from workers.host import BuilderHost
+from workers.host import SERVER_SHARE, BuilderHost
 
 pytestmark = pytest.mark.live
 
@@ -86,6 +87,17 @@ def test_a_builder_that_has_not_booted_is_not_begun(alone: BuilderHost, reports)
     said = reports()
     assert [r.builders for r in said if isinstance(r, Beat) and r.leaving] == [()]
     assert said[-1] == HostLeft()
+
+
+def test_a_stopped_host_does_not_wait_without_a_server(
+    alone: BuilderHost, reports, monkeypatch: pytest.MonkeyPatch
+):
+    """A machine that is shut down with its server would kill it first: all its jobs fail then."""
+    alone.play(play("b"))
+    alone.start_attempt(start("b", 1.0))
+    monkeypatch.setattr(Reporter, "stuck_time", SERVER_SHARE * 20.0)
+    alone.close()
+    assert not any(isinstance(report, JobFinished) for report in reports())
 
 
 def test_the_ready_file_is_there_while_a_builder_is_played(alone: BuilderHost, tmp_path: Path):

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import secrets
 import threading
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 
@@ -74,6 +75,8 @@ class Reporter:
         self._changed = threading.Condition()
         #: reports in the envelope that is being sent
         self._sending = 0
+        #: when sending that envelope began (monotonic seconds); None: nothing is being sent
+        self._sending_since: float | None = None
         #: tries to send that failed, and were made again
         self.failures = 0
         self._closing = threading.Event()
@@ -117,6 +120,12 @@ class Reporter:
         with self._changed:
             return len(self._queue) + self._sending
 
+    @property
+    def stuck_time(self) -> float:
+        """Seconds for which the server has not taken what is being sent; 0 if nothing is."""
+        since = self._sending_since
+        return 0.0 if since is None else time.monotonic() - since
+
     def flush(self, timeout: float) -> bool:
         """Wait until everything queued is in the inbox; False if it is not in time."""
         with self._changed:
@@ -141,6 +150,7 @@ class Reporter:
                 self._add(data)
             with self._changed:
                 self._sending = 0
+                self._sending_since = None
                 self._changed.notify_all()
 
     def _envelopes(self, sender: EnvelopeMaker, reports: list[Report]) -> list[bytes]:
@@ -170,6 +180,7 @@ class Reporter:
                 if isinstance(reports[-1], Beat):
                     self._beat_queued = False
             self._sending = len(reports)
+            self._sending_since = time.monotonic()
             return self._sender, reports
 
     def _add(self, data: bytes) -> None:

@@ -19,6 +19,7 @@ from farm.live.wire.inbox import Inbox
 from farm.live.wire.messages import VERSION, Envelope, encode
 from farm.live.wire.reporter import Reporter
 from farm.live.wire.task_messages import TaskMessages
+from tests.fixtures.processes import own_port, until
 from workers.celery_app import celery_app
 
 pytestmark = pytest.mark.live
@@ -52,6 +53,17 @@ def test_reports_arrive_in_order(server, client, keys):
     send(server, keys, *sent)
     assert read_all(Inbox(client, keys), len(sent)) == sent
     assert client.xlen(keys.stream("reports")) == 3
+
+
+def test_a_reporter_knows_how_long_nothing_was_taken(server, keys):
+    """From it a host that leaves knows that its server is away."""
+    assert send(server, keys, JOBS).stuck_time == 0
+    away = Reporter(f"redis://127.0.0.1:{own_port()}/0", keys, "me")
+    away.start()
+    assert away.stuck_time == 0
+    away.put(JOBS)
+    until(lambda: away.stuck_time > 0, "its first try")
+    assert not away.close(0.01)
 
 
 def test_nothing_is_lost_while_the_connection_is_cut(wire_cut_twice, client, keys):
