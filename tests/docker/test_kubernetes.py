@@ -35,6 +35,7 @@ FOLDER = Path(__file__).parents[2] / "deploy" / "kubernetes"
 VARIANTS = {
     "kubernetes": ("farm.yaml", "scaler-role.yaml", "kubernetes-backend.yaml"),
     "keda": ("farm.yaml", "keda.yaml"),
+    "keda-queue": ("farm.yaml", "keda-queue.yaml"),
 }
 
 
@@ -224,6 +225,46 @@ def test_keda_scales_builders_by_an_existing_metric():
     assert limits == (pool["provisioner"]["min"], pool["provisioner"]["max"])
 
 
+def test_keda_scales_builders_by_the_queue_in_a_file_of_its_own(
+    tool: Callable[[str], str], tmp_path: Path
+):
+    """As many pods as have slots for the jobs there are; the pods are those of the plan's way."""
+    found = {
+        way: {(o["kind"], o["metadata"]["name"]): o for o in manifests(*VARIANTS[way])}
+        for way in ("keda", "keda-queue")
+    }
+    things, planned = found["keda-queue"], found["keda"]
+    builders = "Deployment", "builders-linux"
+    assert things[builders] == planned[builders]
+    assert ("Deployment", "provisioner") not in things, "two would size the pool"
+    scaled, other = (one["ScaledObject", "builders-linux"]["spec"] for one in (things, planned))
+    assert scaled["scaleTargetRef"] == other["scaleTargetRef"]
+    pool = pool_of(things)
+    limits = (scaled["minReplicaCount"], scaled["maxReplicaCount"])
+    assert limits == (pool["provisioner"]["min"], pool["provisioner"]["max"])
+    (trigger,) = scaled["triggers"]
+    assert (trigger["type"], trigger["metricType"]) == ("prometheus", "AverageValue")
+    assert trigger["metadata"]["threshold"] == str(pool["slots"])
+    query = trigger["metadata"]["query"]
+    assert set(metrics_in(query)) <= set(CATALOGUE)
+    assert f'pool="{pool["name"]}"' in query
+    series = {
+        "farm_queue_depth{platform='amd64/virtual'}": 7, "farm_queue_depth{platform='arm'}": 50,
+        "farm_jobs_running{pool='linux'}": 2,
+    }  # fmt: skip
+    tests = {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": f"{n}"} for name, n in series.items()],
+        "promql_expr_test": [
+            {"expr": query, "eval_time": "0m", "exp_samples": [{"labels": "{}", "value": 9}]}
+        ],
+    }
+    file = tmp_path / "test.yaml"
+    file.write_text(json.dumps({"tests": [tests]}))
+    run = subprocess.run([tool("promtool"), "test", "rules", file], capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
 def test_no_change_of_the_plan_is_too_small_for_the_autoscaler(
     tool: Callable[[str], str], tmp_path: Path
 ):
@@ -314,7 +355,8 @@ def test_an_operators_prometheus_and_grafana_find_all_of_the_farm(things):
     assert set(scraped.values()) == serving
     prometheus = yaml.safe_load((FOLDER.parent / "prometheus/prometheus.yml").read_text())
     jobs = {one["job_name"] for one in prometheus["scrape_configs"]}
-    assert set(scraped) == jobs - {"prometheus"}
+    planned_by_keda = {"provisioner"} - serving
+    assert set(scraped) == jobs - {"prometheus"} - planned_by_keda
     (rules,), (boards,) = by_kind["PrometheusRule"], by_kind["ConfigMap"]
     alerts = yaml.safe_load((FOLDER.parent / "prometheus/alerts.yml").read_text())
     assert rules["spec"] == alerts

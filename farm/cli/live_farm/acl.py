@@ -9,7 +9,7 @@ import typer
 
 from farm.app.long_running import access
 from farm.core.errors import InputError
-from farm.live.redis.roles import ROLES
+from farm.live.redis.roles import BY_NAME, ROLES
 from farm.live.settings import from_environment
 from farm.terminal.options import Quiet, server_option
 from farm.terminal.output import remark, warn
@@ -20,7 +20,9 @@ PASSWORDS = Path("farm-passwords")
 def acl(
     roles: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ROLE]...", help=f"Of {', '.join(ROLES)}; absent: all but admin."),
+        typer.Argument(
+            metavar="[ROLE]...", help=f"Of {', '.join(ROLES)}; absent: all but admin and keda."
+        ),
     ] = None,
     hosts: Annotated[list[str] | None, typer.Option("--host", metavar="NAME")] = None,
     passwords: Annotated[Path, typer.Option(metavar="DIR")] = PASSWORDS,
@@ -50,7 +52,8 @@ def acl(
         raise InputError("found --apply and --aclfile; allowed: one of them")
     if apply and not redis:
         raise InputError("--redis: found none; --apply needs the server")
-    wanted = roles or [name for name in ROLES if aclfile or name != "admin"]
+    usual = [name for name in ROLES if name not in BY_NAME]
+    wanted = roles or usual + ["admin"] * aclfile
     users = access.users_of(from_environment().prefix, wanted, hosts or (), redis or "")
     kept = True
     if apply:

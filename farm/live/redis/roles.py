@@ -91,8 +91,18 @@ ROLES: dict[str, Role] = {
         "farm admin scheduler, farm run: everything of this farm, and nothing else",
         (Grant(("+@read", "+@write"), patterns()),),
     ),
+    # by name alone: see BY_NAME
+    "keda": Role(
+        "KEDA's trigger redis, which counts a queue by a script; it can stop the server by one",
+        (Grant(("+eval", "+type", "+zcard"), ("pending:*",)),),
+    ),
     "admin": Role("the server itself", (Grant(("+@all",), ("*",)),)),
 }
+
+
+#: roles that are made by name only: the one may do everything, the other run scripts,
+#: which the server does not end by itself
+BY_NAME = ("admin", "keda")
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True):

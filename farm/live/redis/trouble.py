@@ -30,6 +30,7 @@ KINDS: dict[str, str] = {
     "gone": "it does not answer",
     "clients": "it has as many connections as it may (maxclients), and refuses new ones",
     "refused": "it refuses the user or password",
+    "denied": "this user may not do that: its role does not allow it, or its access list is old",
     "loading": "it is still loading its data",
     "busy": "it is busy with a script",
     "read-only": "it takes no writes: it is a replica, or has too few of them",
@@ -41,7 +42,7 @@ KINDS: dict[str, str] = {
 TOO_MANY_CLIENTS = "max number of clients"
 #: words with which a server answers, and what they mean; looked for in this order
 _ANSWERS = {
-    "NOAUTH": "refused", "WRONGPASS": "refused", "NOPERM": "refused", "LOADING": "loading",
+    "NOAUTH": "refused", "WRONGPASS": "refused", "NOPERM": "denied", "LOADING": "loading",
     "BUSY ": "busy", "READONLY": "read-only", "NOREPLICAS": "read-only", "UNBLOCKED": "read-only",
     "MASTERDOWN": "read-only", "OOM ": "memory", "MISCONF": "disk",
 }  # fmt: skip
@@ -49,7 +50,7 @@ _ANSWERS = {
 _TYPES: dict[type[redis.RedisError], str] = {
     redis.AuthenticationError: "refused",
     redis.exceptions.AuthorizationError: "refused",
-    redis.exceptions.NoPermissionError: "refused",
+    redis.exceptions.NoPermissionError: "denied",
     redis.BusyLoadingError: "loading",
     redis.ReadOnlyError: "read-only",
     redis.exceptions.MasterDownError: "read-only",

@@ -27,6 +27,7 @@ class Guarded:
 
     def __init__(self, server: EmbeddedServer, folder: Path) -> None:
         self.place = server.url.rpartition("@")[2]
+        self.url_of_owner = server.url
         self.folder = folder
         self.owner = connect(server.url, "owner")
         self.processes = contextlib.ExitStack()
@@ -161,6 +162,36 @@ def test_other_roles_commands_are_refused(guarded: Guarded, role: str, words: tu
         client.ping()
         with pytest.raises(redis.exceptions.NoPermissionError):
             client.execute_command(*words)
+
+
+#: counts a key of whatever kind: KEDA's trigger does so in one script
+COUNT = """
+local kinds = {zset = 'zcard', list = 'llen'}
+return redis.call(kinds[redis.call('type', KEYS[1]).ok], KEYS[1])
+"""
+
+
+@pytest.mark.live
+def test_keda_counts_waiting_jobs_by_a_script_and_nothing_else(guarded: Guarded):
+    """Its user is made by name alone; a script of it can neither read jobs nor write."""
+    apply(users_of("farm:", ["keda"], []), guarded.folder / "passwords", guarded.url_of_owner)
+    queue = "farm:pending:amd64/virtual"
+    guarded.owner.zadd(queue, {"a": 1, "b": 2})
+    refused = redis.exceptions.NoPermissionError, redis.exceptions.ResponseError
+    try:
+        with contextlib.closing(guarded.client("keda")) as client:
+            assert client.eval(COUNT, 1, queue) == 2
+            for script, key in (
+                ("return redis.call('zrange', KEYS[1], 0, -1)", queue),
+                ("return redis.call('del', KEYS[1])", queue),
+                (COUNT, "farm:jobs"),
+            ):
+                with pytest.raises(refused):
+                    client.eval(script, 1, key)
+            with pytest.raises(refused):
+                client.zrange(queue, 0, -1)
+    finally:
+        guarded.owner.delete(queue)
 
 
 @pytest.mark.live

@@ -29,7 +29,7 @@ LONG = 3.0
         (redis.ConnectionError("Connection refused"), "gone"),
         (redis.TimeoutError("Timeout reading from socket"), "gone"),
         (redis.AuthenticationError("invalid username-password pair"), "refused"),
-        (redis.exceptions.NoPermissionError("no permissions"), "refused"),
+        (redis.exceptions.NoPermissionError("no permissions"), "denied"),
         (redis.BusyLoadingError("Redis is loading"), "loading"),
         (redis.ReadOnlyError("You can't write against a read only replica."), "read-only"),
         (redis.OutOfMemoryError("command not allowed"), "memory"),
