@@ -131,6 +131,7 @@ def provision(
         service = Provisioner(
             client, algorithms, chosen, patience, metrics=metrics, is_in_charge=lease.is_held
         )
+        stack.callback(service.close)
         log.info("sizing %s at %s", ", ".join(algorithms) or "no pool", redacted(redis))
         serve(service, lease, stop)
 

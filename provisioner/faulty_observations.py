@@ -10,9 +10,11 @@ import msgspec
 
 from farm.core.pools.algorithm import (
     AnyAlgorithm,
+    InForce,
     Memory,
     PoolSnapshot,
     ScalingPlan,
+    in_force,
     restore_memory,
     save_memory,
 )
@@ -55,6 +57,10 @@ class WithFaultyObservations:
         self.min, self.max, self.interval = algorithm.min, algorithm.max, algorithm.interval
         self.first_plan = algorithm.first_plan
         self.looks_closely = algorithm.looks_closely
+
+    def in_force(self, snapshot: PoolSnapshot) -> InForce:
+        """Return which limits hold now."""
+        return in_force(self._algorithm, snapshot)
 
     def start(self) -> PastFigures:
         """Return the memory to begin with."""

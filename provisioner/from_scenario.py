@@ -8,7 +8,14 @@ from numbers import Real
 from typing import Any
 
 from farm.core.errors import InputError
-from farm.core.pools.algorithm import AnyAlgorithm, Memory, PoolSnapshot, ScalingPlan, within
+from farm.core.pools.algorithm import (
+    AnyAlgorithm,
+    InForce,
+    Memory,
+    PoolSnapshot,
+    ScalingPlan,
+    within,
+)
 from farm.plugins.guarded_algorithm import GuardedAlgorithm
 from farm.plugins.guards import UnusableError
 from farm.plugins.lookup import checked_arguments, named
@@ -132,7 +139,7 @@ def _over_time(words: ProvisionerSettings, where: str, make: Make) -> AnyAlgorit
         for key in sorted(_SAME_AT_ALL_TIMES & one.options.keys()):
             raise InputError(f"{place}.{key}: it is the same at all times; give it outside by_time")
         then = make({**options, **one.options}, place)
-        changes.append((one.period, then))
+        changes.append((one.period, then, one.words))
     return ByTime(usual, changes) if changes else usual
 
 
@@ -143,9 +150,11 @@ class ByTime:
     period to the next.
     """
 
-    def __init__(self, usual: AnyAlgorithm, changes: Sequence[tuple[Period, AnyAlgorithm]]) -> None:
+    def __init__(
+        self, usual: AnyAlgorithm, changes: Sequence[tuple[Period, AnyAlgorithm, str]]
+    ) -> None:
         self._usual, self._changes = usual, changes
-        every = [usual, *(algorithm for _, algorithm in changes)]
+        every = [usual, *(algorithm for _, algorithm, _ in changes)]
         self.name = type(usual).__name__
         self.min = min(algorithm.min for algorithm in every)
         self.max = max(algorithm.max for algorithm in every)
@@ -156,8 +165,15 @@ class ByTime:
 
     def within(self, least: int | None, most: int | None) -> ByTime:
         """Return the same with other limits, at all times (None: its own)."""
-        changes = [(period, within(one, least, most)) for period, one in self._changes]
+        changes = [
+            (period, within(one, least, most), words) for period, one, words in self._changes
+        ]
         return ByTime(within(self._usual, least, most), changes)
+
+    def in_force(self, snapshot: PoolSnapshot) -> InForce:
+        """Return which limits hold now, and for which times."""
+        now, words = self._now(snapshot)
+        return InForce(now.min, now.max, words)
 
     def start(self) -> Memory:
         """Return the memory to begin with."""
@@ -166,23 +182,25 @@ class ByTime:
 
     def plan(self, snapshot: PoolSnapshot, memory: Memory) -> tuple[ScalingPlan, Memory]:
         """Plan with the options of now."""
-        return self._now(snapshot).plan(snapshot, memory)
+        now, _ = self._now(snapshot)
+        return now.plan(snapshot, memory)
 
     def stays_until(self, snapshot: PoolSnapshot, memory: Memory) -> float:
         """Return when the algorithm says, or the last look before a period begins or ends.
 
         That look is not left out: what is remembered then is by the options until then.
         """
-        now, at = self._now(snapshot), snapshot.at
+        now, _ = self._now(snapshot)
+        at = snapshot.at
         if "stays_until" not in vars(type(now)):  # inherited: a declaration for another class
             return at
-        edges = [period.changes_after(at, snapshot.starts) for period, _ in self._changes]
+        edges = [period.changes_after(at, snapshot.starts) for period, _, _ in self._changes]
         last_look = min(edges) - self.interval - EARLY
         return max(at, min(now.stays_until(snapshot, memory), last_look))
 
-    def _now(self, snapshot: PoolSnapshot) -> AnyAlgorithm:
-        found = self._usual
-        for period, algorithm in self._changes:
+    def _now(self, snapshot: PoolSnapshot) -> tuple[AnyAlgorithm, str]:
+        found, found_words = self._usual, ""
+        for period, algorithm, words in self._changes:
             if period.holds_at(snapshot.at, snapshot.starts):
-                found = algorithm
-        return found
+                found, found_words = algorithm, words
+        return found, found_words

@@ -21,6 +21,8 @@ import msgspec
 
 from farm.core.pools.algorithm import (
     AnyAlgorithm,
+    InForce,
+    in_force,
     next_multiple,
     restore_memory,
     save_memory,
@@ -33,7 +35,8 @@ from farm.live.wire.pool_report import PoolReport
 class Patience(msgspec.Struct, frozen=True, kw_only=True):
     """Time-outs and pauses, in real seconds."""
 
-    #: a builder that has not joined this long after its boot time is given up
+    #: a builder that has not joined this long after its boot time is given up; it is counted from
+    #: the start of its instance, or if the backend has none from the request
     boot_timeout: float = 120.0
     #: pause after the first failed boot; it doubles with every further one in a row …
     first_pause: float = 2.0
@@ -57,6 +60,35 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     detail: str = ""
 
 
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """The limits of a decision."""
+
+    least: int = 0
+    most: int | None = None
+    #: the times for which the scenario has them; empty: all
+    period: str = ""
+    #: what determined the size
+    reason: Literal["demand", "minimum", "maximum"] = "demand"
+
+    @property
+    def words(self) -> str:
+        """What is added to the algorithm's own reason."""
+        bound = {"minimum": self.least, "maximum": self.most}.get(self.reason)
+        limit = "" if bound is None else f"{self.reason} {bound}"
+        return f"{limit} ({self.period})".strip() if self.period else limit
+
+
+def limits_of(found: InForce, desired: int) -> Limits:
+    """Return the limits of a plan for ``desired`` builders."""
+    least, most, period = found
+    reason: Literal["demand", "minimum", "maximum"] = "demand"
+    if desired == least > 0:
+        reason = "minimum"
+    elif desired == most:
+        reason = "maximum"
+    return Limits(least=least, most=most, period=period, reason=reason)
+
+
 class Keeping(msgspec.Struct, frozen=True, kw_only=True):
     """What is remembered of a pool between checks (JSON in Redis)."""
 
@@ -66,6 +98,8 @@ class Keeping(msgspec.Struct, frozen=True, kw_only=True):
     #: how many decisions were sent; the pool's reports say which one they follow
     serial: int = 0
     desired: int | None = None
+    #: … within which limits, and whether one of them decided
+    limits: Limits = Limits()
     #: farm time of the next decision
     next_at: float = 0.0
     #: requested and joined builders, as last seen
@@ -81,6 +115,8 @@ class Keeping(msgspec.Struct, frozen=True, kw_only=True):
     trouble: str = ""
     #: what the backend cannot do now
     backend: str = ""
+    #: when the instances of requested builders were started (real)
+    launched: dict[str, float] = {}
     #: when each instance of no known builder was first seen (real)
     unknown_since: dict[str, float] = {}
 
@@ -107,8 +143,9 @@ def decide(
     """Ask the algorithm for a plan if it is time; return what to send to the scheduler.
 
     None: it is not time yet, the report does not yet show what came of the last decision (acting
-    on it would ask twice), or the plan is the same as before. While boots fail, one builder at a
-    time is requested, after a pause that doubles with each failure (``now`` is real).
+    on it would ask twice), or the plan is the same as before, within the same limits. While boots
+    fail, one builder at a time is requested, after a pause that doubles with each failure (``now``
+    is real).
     """
     snapshot, first = report.snapshot, algorithm.first_plan or 0.0
     if snapshot.at < first:
@@ -127,13 +164,17 @@ def decide(
         memory=save_memory(memory).decode(),
         next_at=first + next_multiple(algorithm.interval, snapshot.at - first),
     )
-    start, why = plan.start, plan.why
+    limits = limits_of(in_force(algorithm, snapshot), plan.desired)
+    start, why = plan.start, "; ".join(filter(None, (plan.why, limits.words)))
     if start and keeping.failures:
         start = 0 if now < keeping.not_before or snapshot.booting else 1
         why = f"{why}; {describe_trouble(keeping, now)}".lstrip("; ")
-    if plan.desired == keeping.desired and not start and not plan.stop:
+    is_same = plan.desired == keeping.desired and limits == keeping.limits
+    if is_same and not start and not plan.stop:
         return following, None
-    following = msgspec.structs.replace(following, serial=keeping.serial + 1, desired=plan.desired)
+    following = msgspec.structs.replace(
+        following, serial=keeping.serial + 1, desired=plan.desired, limits=limits
+    )
     return following, Plan(
         pool=snapshot.pool,
         serial=following.serial,
@@ -144,6 +185,9 @@ def decide(
         joined=snapshot.joined,
         waiting=snapshot.waiting_jobs,
         why=why,
+        least=limits.least,
+        most=limits.most,
+        period=limits.period,
         token=report.watcher,
     )
 
@@ -165,15 +209,16 @@ def reconcile(
     requested = set(report.requested).difference(keeping.given_up)
     if joined.intersection(keeping.requested):
         keeping = msgspec.structs.replace(keeping, failures=0, not_before=0.0, trouble="")
-    late = sorted(requested.intersection(_too_late(report, patience)))
+    found = None if instances is None else list(instances)
+    late = sorted(requested.intersection(_too_late(keeping, report, found, now, patience)))
     requested.difference_update(late)
     look = _Look(keeping, requested, joined, now, late)
     if late:
         reason = f"did not join within {_allowed(report, patience):g}s"
         look.actions.extend(GiveUpBuilder(builder, reason) for builder in late)
         look.keeping = failed(keeping, reason, now, patience)
-    if instances is not None:
-        look.take(instances, patience)
+    if found is not None:
+        look.take(found, patience)
     now_given_up = {action.builder for action in look.actions if isinstance(action, GiveUpBuilder)}
     given_up = now_given_up.union(keeping.given_up).intersection(report.requested)
     following = msgspec.structs.replace(
@@ -181,6 +226,7 @@ def reconcile(
         requested=tuple(sorted(look.requested)),
         given_up=tuple(sorted(given_up)),
         observed=tuple(sorted(joined)),
+        launched={name: at for name, at in keeping.launched.items() if name in report.requested},
         unknown_since=look.unknown_since,
     )
     return following, look.actions
@@ -191,6 +237,7 @@ def _without_future(keeping: Keeping, now: float, patience: Patience) -> Keeping
     return msgspec.structs.replace(
         keeping,
         not_before=min(keeping.not_before, now + patience.longest_pause),
+        launched={name: min(at, now) for name, at in keeping.launched.items()},
         unknown_since={name: min(since, now) for name, since in keeping.unknown_since.items()},
     )
 
@@ -205,9 +252,19 @@ def failed(keeping: Keeping, trouble: str, now: float, patience: Patience) -> Ke
 def not_launched(
     keeping: Keeping, builder: str, trouble: str, now: float, patience: Patience
 ) -> Keeping:
-    """Return what is remembered after an instance could not be started: its builder is given up."""
-    given_up = (*keeping.given_up, builder)
-    return msgspec.structs.replace(failed(keeping, trouble, now, patience), given_up=given_up)
+    """Return what is remembered after an instance could not be started: its builder is given up.
+
+    Several that were being started at once, and all fail, are one failure.
+    """
+    following = keeping
+    if not keeping.failures or now >= keeping.not_before:
+        following = failed(keeping, trouble, now, patience)
+    return msgspec.structs.replace(following, given_up=(*keeping.given_up, builder))
+
+
+def launched(keeping: Keeping, builder: str, now: float) -> Keeping:
+    """Return what is remembered after an instance of this builder was started."""
+    return msgspec.structs.replace(keeping, launched={**keeping.launched, builder: now})
 
 
 def describe_trouble(keeping: Keeping, now: float) -> str:
@@ -225,9 +282,32 @@ def _allowed(report: PoolReport, patience: Patience) -> float:
     return report.boot_time / report.speed + patience.boot_timeout
 
 
-def _too_late(report: PoolReport, patience: Patience) -> list[str]:
-    latest = report.snapshot.at - _allowed(report, patience) * report.speed
-    return [builder for builder, asked_at in report.requested.items() if asked_at < latest]
+def _too_late(
+    keeping: Keeping,
+    report: PoolReport,
+    instances: Collection[Instance] | None,
+    now: float,
+    patience: Patience,
+) -> list[str]:
+    """Return the requested builders that should have joined by now.
+
+    One whose instance is still to be started is not late: a busy Engine starts a hundred of them
+    in some minutes.
+    """
+    allowed = _allowed(report, patience)
+    latest = report.snapshot.at - allowed * report.speed
+    there = {instance.builder for instance in instances or ()}
+    late = []
+    for builder, asked_at in report.requested.items():
+        if builder in keeping.launched:
+            is_late = now - keeping.launched[builder] > allowed
+        elif instances is None or builder in there:
+            is_late = asked_at < latest
+        else:
+            is_late = False
+        if is_late:
+            late.append(builder)
+    return late
 
 
 class _Look(msgspec.Struct):

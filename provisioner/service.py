@@ -12,6 +12,7 @@ import time
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
 
 import msgspec
@@ -38,6 +39,7 @@ from provisioner.reconciler import (
     Patience,
     Remove,
     decide,
+    launched,
     not_launched,
     reconcile,
 )
@@ -52,10 +54,12 @@ LOOK_INTERVAL, REST_INTERVAL = 0.2, 2.0
 REPORT_TIME = 0.01
 #: real seconds after which what was sent, and no report follows, counts as lost
 LOST_AFTER = 5.0
-#: stands among troubles for every pool
 #: real seconds after which a provisioner that says nothing is replaced: twice a scheduler's, as
 #: pools are planned every few seconds at most
 LEASE_TIME = 4.0
+#: instances that are being started at a time: an Engine does so in parallel, within its machine
+LAUNCHES_AT_ONCE = 8
+#: stands among troubles for every pool
 ALL = ""
 
 
@@ -145,6 +149,42 @@ class Pauses:
         self._speed = report.speed
 
 
+class Launches:
+    """Instances that are being started, each in a thread: no pool waits for an Engine that is slow.
+
+    Args:
+        launch: starts one.
+        executor: its threads.
+    """
+
+    def __init__(self, launch: Callable[[Play], None], executor: Executor) -> None:
+        self._launch = launch
+        self._executor = executor
+        self._under_way: dict[str, tuple[Play, Future[None]]] = {}
+
+    def begin(self, play: Play) -> None:
+        """Start an instance of this builder, unless that is under way, or too many others are."""
+        builder = play.builder.id
+        if builder not in self._under_way and len(self._under_way) < LAUNCHES_AT_ONCE:
+            self._under_way[builder] = play, self._executor.submit(self._launch, play)
+
+    def ended(self) -> list[tuple[Play, BackendError | None]]:
+        """Return those that were started, or could not be, since the last call."""
+        ended: list[tuple[Play, BackendError | None]] = []
+        for builder, (play, launch) in list(self._under_way.items()):
+            if launch.done():
+                del self._under_way[builder]
+                error = launch.exception()
+                if error is not None and not isinstance(error, BackendError):
+                    raise error
+                ended.append((play, error))
+        return ended
+
+    def close(self) -> None:
+        """Wait for those that have begun."""
+        self._executor.shutdown(cancel_futures=True)
+
+
 class Provisioner:
     """Sizes the pools that have an algorithm, and has builders started for those of a fixed size.
 
@@ -153,7 +193,8 @@ class Provisioner:
 
     Args: wall: Unix seconds, for instants that are saved. monotonic: seconds that no setting of the
     clock moves, for the others. is_in_charge: asked before anything is done: this process may have
-    been paused since it looked, and another one may have acted since then.
+    been paused since it looked, and another one may have acted since then. launcher: threads in
+    which instances are started.
     """
 
     def __init__(
@@ -166,6 +207,7 @@ class Provisioner:
         monotonic: Callable[[], float] = time.monotonic,
         metrics: ProvisionerMetrics | None = None,
         is_in_charge: Callable[[], bool] = lambda: True,
+        launcher: Executor | None = None,
     ) -> None:
         self._metrics = metrics or ProvisionerMetrics()
         self._client = client
@@ -186,6 +228,12 @@ class Provisioner:
         self._troubles: dict[str, str] = {}
         self._logged: dict[str, str] | None = None
         self._pauses = Pauses()
+        threads = launcher or ThreadPoolExecutor(LAUNCHES_AT_ONCE, thread_name_prefix="farm-launch")
+        self._launches = Launches(self._launch_in_charge, threads)
+
+    def close(self) -> None:
+        """Wait for the instances that are being started."""
+        self._launches.close()
 
     def restore(self) -> None:
         """Continue from what an earlier provisioner saved."""
@@ -211,6 +259,8 @@ class Provisioner:
         self._pauses.hear(reports, self._monotonic())
         self._tend(reports, hosts)
         found: list[Instance] | None = None
+        # before the instances are listed: those that were started are among them
+        self._hear_of_launches()
         if self._backend.outside:
             try:
                 found = self._backend.instances()
@@ -303,7 +353,7 @@ class Provisioner:
         keeping, actions = reconcile(keeping, report, instances, now, self._patience)
         for action in actions:
             if isinstance(action, Launch):
-                keeping = self._launch(keeping, requested.get(action.builder))
+                self._launch(keeping, requested.get(action.builder))
             elif isinstance(action, Remove):
                 self._remove(action, action.why)
             elif isinstance(action, GiveUpBuilder):
@@ -329,26 +379,36 @@ class Provisioner:
             self._metrics.acted(plan.pool, "requested", plan.start)
             self._metrics.acted(plan.pool, "drained", plan.stop)
 
-    def _launch(self, keeping: Keeping, play: Play | None) -> Keeping:
+    def _launch(self, keeping: Keeping, play: Play | None) -> None:
         if play is None:
-            return keeping  # requested before this provisioner registered: a host will play it
-        builder = play.builder.id
-        now = self._wall()
-        if keeping.failures and now < keeping.not_before:
-            return keeping
+            return  # requested before this provisioner registered: a host will play it
+        if keeping.failures and self._wall() < keeping.not_before:
+            return
         self._check_charge()
-        try:
-            self._backend.launch(play)
-        except BackendError as error:
-            self._metrics.acted(play.builder.pool, "failed")
+        self._launches.begin(play)
+
+    def _launch_in_charge(self, play: Play) -> None:
+        """Start an instance, in a thread that may have waited for its turn."""
+        self._check_charge()
+        self._backend.launch(play)
+
+    def _hear_of_launches(self) -> None:
+        """Remember which instances were started, and give up builders whose could not be."""
+        now = self._wall()
+        for play, error in self._launches.ended():
+            pool, builder = play.builder.pool, play.builder.id
+            known = self._pools[pool]
+            if error is None:
+                log.info("started builder %s", builder)
+                self._metrics.acted(pool, "started")
+                known.keeping = launched(known.keeping, builder, now)
+                continue
+            self._metrics.acted(pool, "failed")
             self._give_up(GiveUpBuilder(builder, str(error)))
-            keeping = not_launched(keeping, builder, str(error), now, self._patience)
+            keeping = not_launched(known.keeping, builder, str(error), now, self._patience)
+            known.keeping = keeping
             pause = keeping.not_before - now
             log.error("builder %s cannot be started (next try in %.0fs): %s", builder, pause, error)
-            return keeping
-        log.info("started builder %s", builder)
-        self._metrics.acted(play.builder.pool, "started")
-        return keeping
 
     def _give_up(self, given_up: GiveUpBuilder) -> None:
         if self._backend.acts:
@@ -396,7 +456,9 @@ def _measure(
     instances: list[Instance] | None,
 ) -> None:
     if keeping.desired is not None:
+        limits = keeping.limits
         metrics.planned(pool, keeping.desired)
+        metrics.limited(pool, limits.least, limits.most, limits.reason, limits.period)
     if instances is None:
         metrics.observed(pool, report.states)
     else:

@@ -286,7 +286,8 @@ class _Farm:
         elif saved.speed != speed:
             raise ServerError(
                 f"the farm in Redis runs at speed {saved.speed:g}, this one would at {speed:g}: "
-                f"go on with --speed {saved.speed:g}, or begin afresh, without its jobs (--fresh)"
+                f"go on with --speed {saved.speed:g}, or begin afresh, without its jobs (--fresh; "
+                "with Compose: docker compose down --remove-orphans --volumes)"
             )
         if stays.log is not None:
             if saved is not None and not (stays.log_folder / POSITION).exists():

@@ -137,6 +137,12 @@ BUILDERS = _of(
         "Service time taken per service time alone, mean of the last 100 jobs.",
         "pool",
     ),
+    _gauge(
+        "farm_contention_slowdown_by_jobs_ratio",
+        "The same, by how many jobs the builder had when it was dispatched, itself counted.",
+        "pool",
+        "jobs",
+    ),
     _gauge("farm_provisioner_desired_builders", "Builders that the pool should have.", "pool"),
 )
 
@@ -145,6 +151,11 @@ FAIRNESS = _of(
         "farm_share_slots", "Slots that run jobs of a share (the first fair-share key).", "share"
     ),
     _gauge("farm_share_queue_depth", "Waiting jobs of a share.", "share"),
+    _gauge(
+        "farm_share_jobs_unrunnable",
+        "Waiting jobs of a share that no builder will run: they entitle it to nothing.",
+        "share",
+    ),
     _gauge("farm_share_weight", "Weight of a share among the others.", "share"),
     _counter("farm_share_jobs_submitted_total", "Jobs submitted by a share.", "share"),
     _counter("farm_share_slot_seconds_total", "Slot time that a share was given.", "share"),
@@ -227,6 +238,20 @@ PROVISIONER = _of(
         "Builders that the backend has, by what they do.",
         "pool",
         "state",
+    ),
+    _gauge(
+        "farm_provisioner_limit_builders",
+        "Limits of the last plan: fewest (min) and most builders (max), as they hold now.",
+        "pool",
+        "limit",
+    ),
+    _gauge(
+        "farm_provisioner_reason_info",
+        "Always 1: what determined the pool's size (demand, minimum, maximum), and the times for "
+        "which the scenario has these limits (by_time; else always).",
+        "pool",
+        "reason",
+        "period",
     ),
     _counter(
         "farm_provisioner_actions_total",

@@ -62,7 +62,7 @@ class FarmMetrics:
         self.series = series = Series()
         path = scheduler.rules.path
         self._shares = None if path is None else Shares(series, path)
-        self._tally = Tally(series, self._shares, self._waits)
+        self._tally = Tally(series, self._shares, self._waits, self._jobs_on)
         #: handles one event and its commands
         self.observe: Observer = self._tally
         self._tally.desired |= {(pool,): count for pool, count in (desired or {}).items()}
@@ -130,14 +130,17 @@ class FarmMetrics:
             self._begin_to_look(at)
         if self._shares is not None:
             slots = self._shares.slots(self._scheduler.builders.values())
-            waiting = self._shares.waiting(self._scheduler.dispatcher.matching)
+            waiting = self._shares.waiting(self._scheduler.dispatcher.matching.lanes)
+            unrunnable = self._shares.waiting(self._scheduler.unrunnable.lanes())
             none = dict.fromkeys(slots | waiting, 0)
             weights = self._scheduler.rules.choices.weights
             series.set("farm_share_slots", none | slots)
             series.set("farm_share_queue_depth", none | waiting)
+            series.set("farm_share_jobs_unrunnable", none | unrunnable)
             series.set("farm_share_weight", {name: weights.get(name[0], 1.0) for name in none})
         series.set("farm_builder_seconds_total", tally.hours.seconds(at))
         series.set("farm_contention_slowdown_ratio", tally.slowdown())
+        series.set("farm_contention_slowdown_by_jobs_ratio", tally.slowdown_by_jobs())
         series.set("farm_provisioner_desired_builders", tally.desired)
         series.set("farm_builder_hosts", {(): hosts})
         series.set("farm_builders_unplaced", {(pool,): n for pool, n in unplaced.items()})
@@ -155,6 +158,10 @@ class FarmMetrics:
     def _waits(self, job: str) -> bool:
         state = self._scheduler.jobs.get(job)
         return state is not None and state.slot is None
+
+    def _jobs_on(self, builder: str) -> int:
+        state = self._scheduler.builders.get(builder)
+        return 0 if state is None else sum(slot.running is not None for slot in state.slots)
 
     # --- looking at every waiting job -------------------------------------------------------
 

@@ -9,6 +9,9 @@ from collections.abc import Mapping
 
 from farm.metrics.series import Labels, Series, build_info
 
+#: stands for the times of limits that do not change: an empty label would be none
+ALWAYS = "always"
+
 
 class ServiceMetrics(Series):
     """Counters, gauges and histograms of one service, all of them from the catalogue."""
@@ -25,11 +28,23 @@ class ProvisionerMetrics(ServiceMetrics):
         super().__init__()
         self._desired: dict[Labels, float] = {}
         self._actual: dict[Labels, float] = {}
+        self._limits: dict[Labels, float] = {}
+        self._reasons: dict[str, Labels] = {}
 
     def planned(self, pool: str, desired: int) -> None:
         """A plan was made."""
         self._desired[pool,] = desired
         self.set("farm_provisioner_desired_builders", self._desired)
+
+    def limited(self, pool: str, least: int, most: int | None, reason: str, period: str) -> None:
+        """It was made within these limits of that time, for this reason."""
+        self._limits[pool, "min"] = least
+        if most is not None:
+            self._limits[pool, "max"] = most
+        self._reasons[pool] = (pool, reason, period or ALWAYS)
+        self.set("farm_provisioner_limit_builders", self._limits)
+        reasons = dict.fromkeys(self._reasons.values(), 1.0)
+        self.set("farm_provisioner_reason_info", reasons)
 
     def observed(self, pool: str, by_state: Mapping[str, int]) -> None:
         """The backend has these builders, by state (running, starting, stopping, …)."""

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from farm.core.commands import StartJob
-from farm.core.dispatching.matching import Matching
+from farm.core.dispatching.matching import Lane
 from farm.core.model import Job
+from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.state.working_state import BuilderState
 from farm.metrics.catalogue import SHARES
 from farm.metrics.series import OTHER, Bounded, Labels, Series
@@ -65,12 +66,13 @@ class Shares:
         """A builder is gone with its slots."""
         self._last.pop(builder, None)
 
-    def waiting(self, matching: Matching) -> dict[Labels, float]:
-        """Return how many jobs of each share wait: O(platforms and shares)."""
-        trees = matching.with_trees()
+    def waiting(self, lanes: Iterable[Lane]) -> dict[Labels, float]:
+        """Return how many jobs of each share wait in these queues: O(platforms and shares)."""
+        trees = (lane.queue for lane in lanes)
         return self._by_share(
             ((name,), count)
-            for _, tree in trees
+            for tree in trees
+            if isinstance(tree, FairShareQueue)
             for name, count in tree.listing.waiting_by_outermost()
         )
 

@@ -38,6 +38,8 @@ from farm.metrics.shares import Shares
 OUTCOMES = ("succeeded", "failed", "cancelled")
 #: jobs whose slowdown the gauge averages
 RECENT = 100
+#: largest number of jobs on a builder that has a label of its own: larger ones share one
+MOST_JOBS = 16
 #: how a builder goes: when empty, because an operator stopped it, without notice
 ENDS = ("retired", "left", "lost")
 
@@ -130,18 +132,32 @@ class Tally:
     """Counts what the driver observes. Call it from one thread; ``series`` holds the result.
 
     ``waits``: says whether a job waits; an estimate of one that does not has come too late.
+    ``jobs_on``: says how many jobs a builder has.
     """
 
-    def __init__(self, series: Series, shares: Shares | None, waits: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        series: Series,
+        shares: Shares | None,
+        waits: Callable[[str], bool],
+        jobs_on: Callable[[str], int],
+    ) -> None:
         self.series = series
         self.shares = shares
         self._waits = waits
+        self._jobs_on = jobs_on
         self.hours = BuilderHours(series)
         self.platform = Bounded(NAMES)
         self._begun: set[str] = set()
         #: estimated time to dispatch of a job submitted now, by platform name
         self.new_job_estimates: dict[str, float] = {}
         self.slowdowns: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=RECENT))
+        #: … by pool, and number of jobs on the builder
+        self._slowdowns_by_jobs: defaultdict[tuple[str, int], deque[float]] = defaultdict(
+            lambda: deque(maxlen=RECENT)
+        )
+        #: how many jobs the builder of a running job had when it was dispatched
+        self._jobs_beside: dict[str, int] = {}
         self._matrices: dict[str, _Matrix] = {}
         #: when a waiting job should be dispatched, as estimated at its submission
         self._expected: dict[str, float] = {}
@@ -206,6 +222,13 @@ class Tally:
         """Return the mean slowdown of the last jobs, by pool."""
         return {(pool,): sum(last) / len(last) for pool, last in self.slowdowns.items() if last}
 
+    def slowdown_by_jobs(self) -> dict[Labels, float]:
+        """Return the mean slowdown of the last jobs, by pool and jobs on the builder."""
+        return {
+            (pool, f"{jobs}" if jobs < MOST_JOBS else f"{MOST_JOBS}+"): sum(last) / len(last)
+            for (pool, jobs), last in self._slowdowns_by_jobs.items()
+        }
+
     # --- events ------------------------------------------------------------------------------
 
     def _on_submitted(self, event: JobsSubmitted) -> None:
@@ -241,6 +264,7 @@ class Tally:
         job = command.job
         platform = self.platform(str(job.platform))
         self.series.add("farm_jobs_dispatched_total", (platform,))
+        self._jobs_beside[job.id] = self._jobs_on(command.builder)
         expected = self._expected.pop(job.id, None)
         if expected is not None:
             error = at - expected
@@ -254,6 +278,7 @@ class Tally:
         job, outcome = command.job, command.outcome
         self.series.add("farm_jobs_total", (outcome,))
         self._expected.pop(job.id, None)
+        jobs = self._jobs_beside.pop(job.id, None)
         if job.matrix is not None:
             self._matrix_member_ended(job.matrix, command.finished_at)
         if command.builder is None or command.served_by is not None:
@@ -264,10 +289,10 @@ class Tally:
         if self.shares is not None:
             self.shares.over(job.id, command.finished_at)
         if outcome != "cancelled" and not lost:
-            self._ran(command)
+            self._ran(command, jobs)
 
-    def _ran(self, command: EndJob) -> None:
-        """Note the times of a job that ran to its end."""
+    def _ran(self, command: EndJob, jobs: int | None) -> None:
+        """Note the times of a job that ran to its end; ``jobs``: on its builder at its dispatch."""
         job, finished_at = command.job, command.finished_at
         started_at = command.started_at if command.started_at is not None else command.dispatched_at
         if started_at is None:
@@ -283,6 +308,8 @@ class Tally:
             builder, _ = there
             ratio = service_time * builder.speed / job.service_time
             self.slowdowns[builder.pool].append(ratio)
+            if jobs is not None:
+                self._slowdowns_by_jobs[builder.pool, min(jobs, MOST_JOBS)].append(ratio)
 
     def _matrix_member_ended(self, name: str, at: float) -> None:
         matrix = self._matrices.get(name)

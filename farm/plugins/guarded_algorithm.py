@@ -5,9 +5,11 @@ from __future__ import annotations
 from farm.core.errors import RunError
 from farm.core.pools.algorithm import (
     AnyAlgorithm,
+    InForce,
     Memory,
     PoolSnapshot,
     ScalingPlan,
+    in_force,
     within,
 )
 from farm.plugins.guards import Guard, UnusableError
@@ -41,6 +43,10 @@ class GuardedAlgorithm(Guard):
         self._algorithm = within(self._given, least, most)
         self.min, self.max = self._algorithm.min, self._algorithm.max
         return self
+
+    def in_force(self, snapshot: PoolSnapshot) -> InForce:
+        """Return which limits hold now."""
+        return in_force(self._algorithm, snapshot)
 
     def start(self) -> Memory:
         """Return the memory to begin with."""

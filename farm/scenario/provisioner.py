@@ -20,6 +20,7 @@ from farm.scenario.presets import PRESETS
 from farm.scenario.quantities import Count, Duration, Positive, PositiveDuration, Text
 from farm.scenario.section import Section
 from farm.scenario.times_of_week import Period, minutes_of_week, parse_offset
+from farm.units import format_roughly
 
 
 def _checked(text: str) -> str:
@@ -69,6 +70,16 @@ class OptionsByTime(Section):
         offset = parse_offset(self.timezone) if self.timezone else 0
         sets = (minutes_of_week(text, offset) for text in self.when)
         return Period(frozenset().union(*sets), self.start, end)
+
+    @property
+    def words(self) -> str:
+        """When it holds, as it is written."""
+        parts = [", ".join(self.when)]
+        if self.start:
+            parts.append(f"from {format_roughly(self.start)}")
+        if self.end is not None:
+            parts.append(f"until {format_roughly(self.end)}")
+        return " ".join(filter(None, parts)) or "by_time"
 
     @property
     def options(self) -> dict[str, object]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import re
 import socket
 import subprocess
 import threading
@@ -55,6 +56,7 @@ def test_promtool_accepts_the_metrics(busy, tool):
     """Names, units, help texts: promtool check metrics is silent."""
     provisioner, host = ProvisionerMetrics(), HostMetrics()
     provisioner.planned("linux", 3)
+    provisioner.limited("linux", 1, 5, "demand", "mon-fri 08:00-18:00")
     provisioner.observed("linux", {"running": 2})
     provisioner.acted("linux", "started")
     provisioner.cycled(0.1)
@@ -70,6 +72,22 @@ def test_promtool_accepts_the_metrics(busy, tool):
             [tool("promtool"), "check", "metrics"], input=text, capture_output=True
         )
         assert (run.returncode, run.stdout, run.stderr) == (0, b"", b"")
+
+
+def test_a_pools_reason_is_the_last_one():
+    """Of two that are shown at once, a reader could not tell which holds."""
+    provisioner = ProvisionerMetrics()
+    provisioner.limited("linux", 1, 5, "demand", "")
+    provisioner.limited("linux", 0, 3, "maximum", "sat,sun")
+    text = generate_latest(registry_of(provisioner.readings, process=False)).decode()
+    limits = re.findall(
+        r'^farm_provisioner_limit_builders{limit="(\w+)",.*} (\S+)$', text, re.MULTILINE
+    )
+    assert limits == [("min", "0.0"), ("max", "3.0")]
+    assert re.findall(r'reason="(\w+)"', text) == ["maximum"]
+    provisioner.limited("linux", 1, 5, "demand", "")
+    text = generate_latest(registry_of(provisioner.readings, process=False)).decode()
+    assert 'period="always",pool="linux",reason="demand"' in text
 
 
 def test_a_host_shows_all_of_its_metrics():

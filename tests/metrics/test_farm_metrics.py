@@ -249,6 +249,21 @@ def test_slowdown_is_measured_against_the_service_time_alone(farm, job):
     assert farm.value("farm_contention_slowdown_ratio", "linux") == 1.4
 
 
+def test_slowdown_is_told_by_the_number_of_jobs_on_the_builder(play, job):
+    """Alone a job took 10 s of 10, beside another one 15: contention, not a slow machine."""
+    farm = play()
+    farm.join(0.0, "b2", slots=2)
+    run_job(farm, job("alone"), 0.0, "b2", ends_at=10.0)
+    farm.tell(JobsSubmitted(20.0, (job("first"), job("second"))))
+    farm.tell(*(JobStarted(20.0, name, 1, "b2") for name in ("first", "second")))
+    farm.tell(*(JobFinished(35.0, name, 1, "b2", "succeeded") for name in ("first", "second")))
+    farm.metrics.publish(36.0, at_once=True)
+    found = [
+        farm.value("farm_contention_slowdown_by_jobs_ratio", "linux", jobs) for jobs in ("1", "2")
+    ]
+    assert found == [1.0, 1.5]
+
+
 def test_late_reports_count_as_ignored(farm, job):
     """An event about something that has ended changes nothing else."""
     run_job(farm, job("one"), 0.0, "b1", ends_at=1.0)

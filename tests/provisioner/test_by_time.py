@@ -172,3 +172,23 @@ def test_a_function_has_limits_by_time_only() -> None:
     for at, desired in ((0.0, 9), (5 * DAY, 3)):
         plan, _ = sized.plan(PoolSnapshot(pool="p", at=at), sized.start())
         assert plan.desired == desired
+
+
+def test_a_plan_names_the_times_for_which_its_limits_are():
+    """And is sent when these begin, though the size may stay: `farm pools` shows what holds."""
+    loaded = scenario(
+        starts="mon 07:00",
+        algorithm="taskcluster",
+        min=4,
+        interval="1h",
+        by_time=[{"when": "mon-fri 08:00-18:00", "min": 4, "max": 20}, {"end": "30m", "max": 9}],
+    )
+    algorithm = algorithms_of(loaded)["p"]
+    keeping, sent = decide(algorithm, Keeping(), report(at=0.0, starts=loaded.starts), 0)
+    assert (sent.most, sent.why) == (9, "0 jobs beyond 0 idle slots; minimum 4 (until 30m)")
+    seen = report(at=HOUR, heard=1, joined="abcd", starts=loaded.starts)
+    keeping, sent = decide(algorithm, keeping, seen, 0)
+    assert (sent.start, sent.most, sent.period) == (0, 20, "mon-fri 08:00-18:00")
+    assert sent.why.endswith("; minimum 4 (mon-fri 08:00-18:00)")
+    seen = report(at=2 * HOUR, heard=2, joined="abcd", starts=loaded.starts)
+    assert decide(algorithm, keeping, seen, 0)[1] is None

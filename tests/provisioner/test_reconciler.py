@@ -80,12 +80,25 @@ def test_a_plan_is_sent_once_and_then_waits_for_its_effect():
     algorithm = Taskcluster(max=5, interval=1)
     keeping, sent = decide(algorithm, Keeping(), report(waiting_jobs=3), 0)
     why = "3 jobs beyond 0 idle slots"
-    assert sent == Plan(pool="p", serial=1, desired=3, start=3, waiting=3, why=why)
+    assert sent == Plan(pool="p", serial=1, desired=3, start=3, waiting=3, why=why, most=5)
     assert decide(algorithm, keeping, report(at=1, waiting_jobs=3), 1) == (keeping, None)
     seen = report(at=1, waiting_jobs=3, heard=1, requested={"a": 0, "b": 0, "c": 0})
     keeping, sent = decide(algorithm, keeping, seen, 1)
     assert sent is None
     assert keeping.next_at == 2
+
+
+def test_a_plan_says_which_limit_determined_it():
+    """A pool of ten "for 0 builders that are needed" is a riddle without its minimum."""
+    algorithm = Taskcluster(min=2, max=5, interval=1)
+    _, sent = decide(algorithm, Keeping(), report(), 0)
+    assert (sent.desired, sent.least, sent.most, sent.why) == (
+        2, 2, 5, "0 jobs beyond 0 idle slots; minimum 2",
+    )  # fmt: skip
+    _, sent = decide(algorithm, Keeping(), report(waiting_jobs=9), 0)
+    assert (sent.desired, sent.why) == (5, "9 jobs beyond 0 idle slots; maximum 5")
+    _, sent = decide(algorithm, Keeping(), report(waiting_jobs=3), 0)
+    assert (sent.desired, sent.why) == (3, "3 jobs beyond 0 idle slots")
 
 
 def test_the_interval_is_kept_in_farm_time():

@@ -30,7 +30,7 @@ from provisioner.algorithms.fixed import Fixed
 from provisioner.backends.interface import BackendError, DryRun
 from provisioner.command import app, provision
 from provisioner.reconciler import Instance, Keeping, Patience, Remove
-from provisioner.service import serve, take_charge
+from provisioner.service import LAUNCHES_AT_ONCE, serve, take_charge
 from tests.provisioner.provisioned import World, lose_once
 
 
@@ -50,6 +50,37 @@ def test_it_registers_plans_launches_and_rests(world):
     world.looks(5)
     assert world.farm.plans == [(2, 2, 0)]
     assert world.backend.launches == 2
+
+
+def test_a_slow_engine_holds_up_no_plan_and_gives_no_builder_up(world):
+    """Fifty containers take minutes to start: their builders have their time from then on."""
+    world.threads.held = True
+    world.looks(100)
+    assert world.farm.plans == [(2, 2, 0)]
+    assert world.backend.launches == 0
+    world.threads.go()
+    world.looks(29)
+    assert sorted(world.backend.boxes) == ["b1", "b2"]
+    assert world.backend.launches == 2
+    assert [report for report in world.farm.told if isinstance(report, GiveUpBuilder)] == []
+    world.looks(3)
+    given_up = [report for report in world.farm.told if isinstance(report, GiveUpBuilder)]
+    assert {report.builder for report in given_up} == {"b1", "b2"}
+    assert "did not join within 30s" in given_up[0].reason
+
+
+def test_no_more_are_started_at_once_than_an_engine_bears(world):
+    """And the next when one is done; none is started twice."""
+    world.threads.held = True
+    service = world.start(algorithms={"p": Fixed(builders=20, interval=1.0)})
+    world.looks(5, service)
+    launches = []
+    while world.backend.launches < 20:
+        before = world.backend.launches
+        world.threads.go()
+        launches.append(world.backend.launches - before)
+        world.looks(1, service)
+    assert launches == [LAUNCHES_AT_ONCE, LAUNCHES_AT_ONCE, 20 - 2 * LAUNCHES_AT_ONCE]
 
 
 def test_a_restart_adopts_what_exists(world):

@@ -13,6 +13,7 @@ from farm.terminal.tables import Cell, Listing, folding, numbers, texts
 COLUMNS = (
     *texts("pool", "platform"),
     *numbers("slots", "waiting", "running", "wanted"),
+    *texts("limits"),
     *folding("builders", "why"),
 )
 
@@ -40,8 +41,9 @@ def pools(redis: Redis = None, folder: Dir = DEFAULT_DIR, as_json: AsJson = Fals
         remarks = remarks_on(report)
         jobs = f"{snapshot.waiting_jobs:,}", f"{running:,}"
         why = "; ".join(filter(None, [troubles[name], *remarks, report.why]))
-        sizes = str(snapshot.slots), *jobs, _text(report.desired), counted(states)
-        cells.append([name, kind_of(report), *sizes, why])
+        sizes = str(snapshot.slots), *jobs, _text(report.desired)
+        limits = "" if report.plan_most is None else f"{report.plan_least}-{report.plan_most}"
+        cells.append([name, kind_of(report), *sizes, limits, counted(states), why])
         rows.append(
             {
                 "pool": name,
@@ -50,6 +52,11 @@ def pools(redis: Redis = None, folder: Dir = DEFAULT_DIR, as_json: AsJson = Fals
                 "provisioned": report.provisioned,
                 "desired": report.desired,
                 "most": report.most,
+                "limits": {
+                    "min": report.plan_least,
+                    "max": report.plan_most,
+                    "period": report.period or None,
+                },
                 "states": states,
                 "waiting_jobs": snapshot.waiting_jobs,
                 "running_jobs": running,
@@ -61,7 +68,7 @@ def pools(redis: Redis = None, folder: Dir = DEFAULT_DIR, as_json: AsJson = Fals
     if as_json:
         print_json(*rows)
         return
-    note(Listing(COLUMNS, cells, first_to_go=("slots", "platform", "running", "waiting")))
+    note(Listing(COLUMNS, cells, first_to_go=("limits", "slots", "platform", "running", "waiting")))
 
 
 def _text(value: object) -> str:

@@ -8,7 +8,7 @@ pools, and a provisioner that restarts continues where it stopped.
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -164,6 +164,21 @@ def within(algorithm: AnyAlgorithm, least: int | None, most: int | None) -> AnyA
     """Return the algorithm with other limits (None: its own), if it can have others."""
     change = getattr(algorithm, "within", None)
     return algorithm if change is None else change(least, most)
+
+
+class InForce(NamedTuple):
+    """The limits that an algorithm has now, and the times for which they were chosen."""
+
+    least: int
+    most: int
+    #: as the scenario writes it, such as ``mon-fri 08:00-18:00``; empty: at all times
+    period: str = ""
+
+
+def in_force(algorithm: AnyAlgorithm, snapshot: PoolSnapshot) -> InForce:
+    """Return which limits hold at the snapshot's instant."""
+    find = getattr(algorithm, "in_force", None)
+    return InForce(algorithm.min, algorithm.max) if find is None else find(snapshot)
 
 
 def first_plan_at(algorithm: AnyAlgorithm) -> float:

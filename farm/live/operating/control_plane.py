@@ -183,6 +183,9 @@ class ControlPlane:
             unplaced=unplaced,
             desired=plan.desired if plan else (None if spec.provisioned else spec.builders),
             why=readable(plan.why) if plan else "",
+            plan_least=plan.least if plan else 0,
+            plan_most=plan.most if plan else None,
+            period=readable(plan.period) if plan else "",
         )
 
     # --- turns ------------------------------------------------------------------------------

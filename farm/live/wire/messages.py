@@ -149,6 +149,10 @@ class Plan(_Report, frozen=True, tag="plan"):
     joined: int = 0
     waiting: int = 0
     why: str = ""
+    #: limits that held, and the times for which the scenario has them (empty: all)
+    least: int = 0
+    most: int | None = None
+    period: str = ""
     #: that of the Watch under which it was made: what another provisioner decided since then holds
     token: str = ""
 

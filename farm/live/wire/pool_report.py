@@ -53,9 +53,12 @@ class PoolReport(msgspec.Struct, frozen=True, kw_only=True):
     chosen: PoolSize = PoolSize()
     #: requested builders that no host plays yet
     unplaced: int = 0
-    #: the last plan of its provisioner, and the reason
+    #: the last plan of its provisioner, and the reason; the limits that held, and for which times
     desired: int | None = None
     why: str = ""
+    plan_least: int = 0
+    plan_most: int | None = None
+    period: str = ""
 
     def can_run(self, platform: Platform) -> bool:
         """Whether its builders can run jobs of the platform."""

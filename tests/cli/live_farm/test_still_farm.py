@@ -283,7 +283,10 @@ def test_pools_say_why_no_builder_comes(still: StillFarm):
     """The limit, drained and failed ones, no room on a host; lost ones are counted."""
     snapshot = PoolSnapshot(pool="linux", at=1.0, draining=3, idle=1, waiting_jobs=7)
     states = {"draining": 3, "failed": 1}
-    still.publish(provisioned=True, most=4, unplaced=2, why="7 jobs", watcher="w", states=states)
+    still.publish(
+        provisioned=True, most=4, unplaced=2, why="7 jobs; maximum 4 (sat)", watcher="w",
+        states=states, plan_least=1, plan_most=4, period="sat",
+    )  # fmt: skip
     report = still.client.hget(still.keys.pools, "linux")
     changed = {**json.loads(report), "snapshot": msgspec.to_builtins(snapshot)}
     still.client.hset(still.keys.pools, "linux", json.dumps(changed))
@@ -295,6 +298,9 @@ def test_pools_say_why_no_builder_comes(still: StillFarm):
         "at its limit of 4, 3 of them draining",
     ]
     assert told["states"] == {"draining": 3, "failed": 1, "lost": 1}
+    assert told["limits"] == {"min": 1, "max": 4, "period": "sat"}
+    shown = still.says("pools")
+    assert ("1-4" in shown, "maximum 4 (sat)" in " ".join(shown.split())) == (True, True)
 
 
 def test_the_trouble_of_a_pool_is_that_of_its_provisioner(still: StillFarm):
