@@ -49,7 +49,10 @@ RUN groupadd --gid 10001 farm \
 COPY --from=build /opt/farm /opt/farm
 COPY --from=build /app /app
 # where volumes are mounted: those that the service setup fills, and the event log
-RUN mkdir /services /secrets /builder-secrets /tls /log && chown farm:farm /services /secrets /builder-secrets /tls /log
+RUN mkdir /services /scenarios /secrets /tls /log \
+ && mkdir -p /secrets-of/redis /secrets-of/scheduler /secrets-of/provisioner /secrets-of/submitter /secrets-of/builder \
+    /secrets-of/alertmanager \
+ && chown -R farm:farm /services /scenarios /secrets /secrets-of /tls /log
 ENV PATH=/app/bin:/opt/farm/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 WORKDIR /app
 USER 10001:10001

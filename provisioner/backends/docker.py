@@ -25,6 +25,8 @@ from farm.live.host_processes import host_command
 from farm.live.settings import LiveSettings, host_environment
 from farm.live.wire.messages import Play, encode_play
 from provisioner.backends.engine import (
+    COMPOSE,
+    DEFAULT_NAME,
     check_engine_version,
     engine_errors,
     first_line,
@@ -40,19 +42,27 @@ T = TypeVar("T")
 log = logging.getLogger("farm.provisioner")
 
 ROLE, FARM, POOL, BUILDER = "farm.role", "farm.farm", "farm.pool", "farm.builder"
-COMPOSE = "com.docker.compose"
 #: the service of docker-compose.yml with which `down` removes them
 SERVICE = "provisioner"
+#: … and the one with the farm's server
+SERVER = "redis"
 #: the name of every builder on its network, so that one query finds them all (Prometheus)
 ALIAS = "builder"
 #: networks of the Engine's own, on which containers have no aliases
 NAMELESS = ("bridge", "default", "host", "none")
 RUNNING = ("created", "running", "restarting", "paused")
-#: real seconds in which a builder that an operator stops may finish what it runs; the Engine
-#: gives it ten, in which it must also sign off
+#: real seconds in which a builder that is stopped may finish what it runs
 DRAIN_TIME = 6.0
+#: … and after which the Engine kills it: it must also sign off, beside all others of its machine
+STOP_TIMEOUT = 20
 #: how the Engine shows a builder that ended after SIGTERM: its own, or that of its whole machine
 LEFT = re.compile(r"Exited \((0|143)\)")
+#: … and one that was killed, also for want of memory, or as it had not ended in time
+KILLED = re.compile(r"Exited \(137\)")
+#: what it says when it is asked to stop
+STOPPING = "Warm shutdown"
+#: lines of an ended container's log that are read
+LAST_LINES = 20
 
 
 class ContainerOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +70,8 @@ class ContainerOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         image: image of the builders.
-        network: network on which they reach the server.
+        network: network on which they reach the server. Default: that of the provisioner's own
+            container, if it is one of a Compose project.
         cpus: processors of a builder.
         memory: memory of a builder, such as 512m.
         log_driver: the Engine's logging driver for builders, such as journald. Default: 1 MB of
@@ -84,8 +95,8 @@ class ContainerOptions(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     # processes and threads
     pids: int = 256
-    # distinguishes the farms of one Engine
-    farm: str = "farm"
+    # distinguishes the farms of one Engine: see EngineOptions.name
+    farm: str | None = None
 
 
 class DockerBackend(Backend):
@@ -110,19 +121,26 @@ class DockerBackend(Backend):
         )
         self._options = options
         self._errors = engine_errors()
-        self._project = f"{options.farm}-builders"
+        self._farm = options.farm or DEFAULT_NAME
+        self._network = options.network
+        #: the Compose project that this process is a container of; empty: of none
+        self._project = ""
 
     def check(self) -> None:
-        """Check that the Engine answers, and is not too old; raises InputError.
+        """Check that the Engine answers, is not too old, and has no other farm of our name.
 
-        The image may be missing for now.
+        Raises InputError. The image may be missing for now.
         """
         try:
             found = self._client.version()
         except self._errors as error:
             raise InputError(no_engine(error)) from None
         check_engine_version(found)
-        self._project = self._own_project() or self._project
+        self._find_own_project()
+        try:
+            self._check_names()
+        except self._errors as error:
+            raise InputError(no_engine(error)) from None
         try:
             self._client.images.get(self._options.image)
         except self._errors as error:
@@ -130,40 +148,39 @@ class DockerBackend(Backend):
 
     def instances(self) -> list[Instance]:
         """Return this farm's containers, running or not."""
-        labels = [f"{ROLE}=builder", f"{FARM}={self._options.farm}"]
-        found = self._calling(
-            lambda: self._client.containers.list(
-                all=True, sparse=True, ignore_removed=True, filters={"label": labels}
-            )
-        )
+        found = self._calling(lambda: self._listed(f"{ROLE}=builder", f"{FARM}={self._farm}"))
         return [self._instance(container) for container in found]
 
     def launch(self, play: Play) -> None:
         """Start a container that runs this builder, unless another provisioner has just done so."""
         options, builder = self._options, play.builder
-        name = f"{options.farm}-{builder.id}-{_short(play)}"
+        name = f"{self._farm}-{builder.id}-{_short(play)}"
         settings = msgspec.structs.replace(
             self._settings, host=name, play=encode_play(play), drain_time=DRAIN_TIME
         )
+        api = self._client.api
+        limits = api.create_host_config(**self._limits(), network_mode=self._network)
         try:
-            # not run(), which would pull a missing image from anywhere
+            # not run(), which would pull a missing image from anywhere; not the SDK's
+            # containers.create(), which knows no stop_timeout
             container = self._calling(
-                lambda: self._client.containers.create(
+                lambda: api.create_container(
                     options.image,
                     host_command(name),
                     name=name,
                     detach=True,
                     environment=host_environment(settings),
                     labels=self._labels(builder),
-                    **self._limits(),
-                    **self._network(),
+                    stop_timeout=STOP_TIMEOUT,
+                    host_config=limits,
+                    networking_config=self._named_network(),
                 )
             )
         except BackendError as error:
             if is_conflict(error.__cause__) and name in {one.name for one in self.instances()}:
                 return
             raise
-        self._calling(container.start)
+        self._calling(lambda: api.start(container["Id"]))
 
     def remove(self, command: Remove) -> None:
         """Remove a container, running or not."""
@@ -178,13 +195,54 @@ class DockerBackend(Backend):
         """Leave the containers running: the next provisioner adopts them."""
         self._client.close()
 
-    def _own_project(self) -> str:
-        """Return the docker compose project that this process is a container of; empty: of none."""
+    def _find_own_project(self) -> None:
+        """Take name and network from the Compose project that this process is a container of."""
         try:
-            labels = self._client.containers.get(socket.gethostname()).labels
+            own = self._client.containers.get(socket.gethostname())
         except self._errors:
-            return ""
-        return str(labels.get(f"{COMPOSE}.project", ""))
+            return
+        self._project = str(own.labels.get(f"{COMPOSE}.project", ""))
+        if not self._project:
+            return
+        networks = own.attrs.get("NetworkSettings", {}).get("Networks") or {}
+        self._farm = self._options.farm or self._project
+        self._network = self._options.network or min(networks, default=None)
+
+    def _check_names(self) -> None:
+        """Raise InputError if another Compose project's farm would be taken for ours.
+
+        Of two servers on one network a service would reach now the one and now the other; and
+        builders that are called as ours would be adopted, or removed.
+        """
+        if not self._project:
+            return
+        servers = self._listed(f"{COMPOSE}.service={SERVER}", network=self._network)
+        if others := self._projects_of(servers):
+            raise InputError(
+                f"the network {self._network!r} has the server of another farm, too (Compose "
+                f"project {others[0]!r}): give each project a network of its own"
+            )
+        builders = self._listed(f"{ROLE}=builder", f"{FARM}={self._farm}")
+        if others := self._projects_of(builders):
+            raise InputError(
+                f"--name: found {self._farm!r}, as which the Compose project {others[0]!r} has "
+                "builders on this Engine; allowed: another one (FARM_NAME), or none: the project's"
+            )
+
+    def _projects_of(self, containers: list[Any]) -> list[str]:
+        """Return the other Compose projects that these containers belong to."""
+        projects = {
+            (one.attrs.get("Labels") or {}).get(f"{COMPOSE}.project", "") for one in containers
+        }
+        return sorted(projects - {"", self._project})
+
+    def _listed(self, *labels: str, network: str | None = None) -> list[Any]:
+        """Return the containers with these labels, running or not, and on this network."""
+        filters = {"label": list(labels)} | ({} if network is None else {"network": network})
+        containers: list[Any] = self._client.containers.list(
+            all=True, sparse=True, ignore_removed=True, filters=filters
+        )
+        return containers
 
     def _calling(self, action: Callable[[], T]) -> T:
         try:
@@ -199,32 +257,39 @@ class DockerBackend(Backend):
         labels = attrs.get("Labels") or {}
         running = str(attrs.get("State", "")) in RUNNING
         detail = str(attrs.get("Status", ""))
+        left = False
+        if not running:
+            lines = self._last_log_lines(container)
+            # asked to stop, and killed as the machine was too busy for it to end in time
+            was_stopped = KILLED.match(detail) and any(STOPPING in line for line in lines)
+            left = bool(LEFT.match(detail) or was_stopped)
+            detail += f"; it said: {lines[-1][:300]}" if lines else ""
         return Instance(
             name=str((attrs.get("Names") or [attrs.get("Id", "")])[0]).lstrip("/"),
             builder=labels.get(BUILDER, ""),
             pool=labels.get(POOL, ""),
             running=running,
-            left=not running and LEFT.match(detail) is not None,
-            detail=detail if running else detail + self._last_log_line(container),
+            left=left,
+            detail=detail,
         )
 
-    def _last_log_line(self, container: Any) -> str:
-        """Return the last line of an ended container's log, which is removed with it."""
+    def _last_log_lines(self, container: Any) -> list[str]:
+        """Return the last lines of an ended container's log, which is removed with it."""
         try:
-            line = container.logs(tail=1).decode("utf-8", "replace").strip()
+            text = container.logs(tail=LAST_LINES).decode("utf-8", "replace")
         except self._errors:
-            return ""
-        return f"; it said: {line[:300]}" if line else ""
+            return []
+        return [line.strip() for line in text.splitlines() if line.strip()]
 
     def _labels(self, builder: Builder) -> dict[str, str]:
         return {
             ROLE: "builder",
-            FARM: self._options.farm,
+            FARM: self._farm,
             POOL: builder.pool,
             BUILDER: builder.id,
             # an image that docker compose built names its service, and containers inherit
             # that: a search for that service's containers would find builders
-            f"{COMPOSE}.project": self._project,
+            f"{COMPOSE}.project": self._project or f"{self._farm}-builders",
             f"{COMPOSE}.service": SERVICE,
             f"{COMPOSE}.container-number": str(builder.index),
             f"{COMPOSE}.oneoff": "True",
@@ -251,12 +316,12 @@ class DockerBackend(Backend):
             return {"type": "json-file", "config": {"max-size": "1m", "max-file": "1"}}
         return {"type": driver, "config": self._options.log_options}
 
-    def _network(self) -> dict[str, object]:
-        network = self._options.network
+    def _named_network(self) -> object:
+        network, api = self._network, self._client.api
         if network is None or network in NAMELESS:
-            return {"network": network}
-        named = self._client.api.create_endpoint_config(aliases=[ALIAS])
-        return {"network": network, "networking_config": {network: named}}
+            return None
+        named = api.create_endpoint_config(aliases=[ALIAS])
+        return api.create_networking_config({network: named})
 
     def _no_image(self, error: Exception) -> str:
         return (

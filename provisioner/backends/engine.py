@@ -13,6 +13,10 @@ from farm.core.errors import InputError
 
 #: real seconds that the Engine has to answer
 TIMEOUT = 30
+#: the name of a farm that has none
+DEFAULT_NAME = "farm"
+#: what docker compose labels its containers with
+COMPOSE = "com.docker.compose"
 #: the oldest one that was tried, and the version of its API: others than Docker's have that, too
 OLDEST, OLDEST_API = "20.10", (1, 41)
 
@@ -21,11 +25,12 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Which Engine, and which of its farms.
 
     Attributes:
-        name: distinguishes the farms of one Engine.
+        name: distinguishes the farms of one Engine. Default: the name of the Compose project that
+            the provisioner is a container of, else farm.
         docker_host: address of the Engine. Default: DOCKER_HOST.
     """
 
-    name: Annotated[str, typer.Option(envvar="FARM_NAME")] = "farm"
+    name: Annotated[str | None, typer.Option(envvar="FARM_NAME")] = None
     docker_host: Annotated[str | None, typer.Option(envvar="FARM_DOCKER_HOST")] = None
 
 

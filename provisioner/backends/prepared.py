@@ -18,7 +18,7 @@ import msgspec
 import typer
 
 from farm.live.wire.pool_report import HostRecord, PoolReport
-from provisioner.backends.docker import FARM, ROLE
+from provisioner.backends.docker import ROLE
 from provisioner.backends.interface import Backend, Pause, builders_to_host
 from provisioner.backends.prepared_api import Box, ContainerError, PreparedApi
 
@@ -201,7 +201,7 @@ class PreparedBackend(Backend):
         who = f"pool {pool}: {count} builder{'s' * (count > 1)} without a prepared container"
         fitting = [box for box in boxes if box.pool in ("", pool)]
         if not fitting:
-            labels = f"labels {ROLE}=prepared, {FARM}={self._api.farm}"
+            labels = f"labels {ROLE}=prepared, {self._api.mark}"
             return f"{who}: there is none ({labels}); docker compose up --no-start makes them"
         failing = [self._known[b.name] for b in fitting if self._known[b.name].pause.failures]
         if failing:

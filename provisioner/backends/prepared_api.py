@@ -6,14 +6,21 @@ Nothing is requested before it is needed, so the caller can wait for an absent E
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
 from farm.core.errors import InputError
 from provisioner.backends.docker import FARM, POOL, ROLE
-from provisioner.backends.engine import connect_engine, engine_errors, first_line
+from provisioner.backends.engine import (
+    COMPOSE,
+    DEFAULT_NAME,
+    connect_engine,
+    engine_errors,
+    first_line,
+)
 from provisioner.backends.interface import BackendError
 
 T = TypeVar("T")
@@ -57,19 +64,21 @@ class PreparedApi:
     """Lists, starts and stops the prepared containers of one farm.
 
     Args:
-        farm: its name, the label ``farm.farm`` of its containers.
+        farm: its name, the label ``farm.farm`` of its containers; None: they are those of the
+            Compose project that this process is a container of, or else are called ``farm``.
         read_host, write_host: addresses in the form of DOCKER_HOST; None: its value.
         connect: makes a client (``docker.DockerClient``) of an address.
     """
 
     def __init__(
         self,
-        farm: str,
+        farm: str | None,
         read_host: str | None = None,
         write_host: str | None = None,
         connect: Callable[[str | None, float], Any] = connect_engine,
     ) -> None:
-        self.farm = farm
+        #: the label that tells this farm's containers from another's; empty: not known yet
+        self.mark = f"{FARM}={farm}" if farm else ""
         self._hosts = {"read": read_host or write_host, "write": write_host or read_host}
         self._connect = connect
         self._clients: dict[str, Any] = {}
@@ -78,13 +87,19 @@ class PreparedApi:
 
     def list(self) -> list[Box]:
         """Return this farm's containers, running or not; raises BackendError."""
-        labels = [f"{ROLE}=prepared", f"{FARM}={self.farm}"]
-        what = {"all": True, "filters": {"label": labels}}
+        if not self.mark:
+            own = self._listed({"id": [socket.gethostname()]})
+            project = (own[0].labels or {}).get(f"{COMPOSE}.project") if own else None
+            self.mark = f"{COMPOSE}.project={project}" if project else f"{FARM}={DEFAULT_NAME}"
+        listed = self._listed({"label": [f"{ROLE}=prepared", self.mark]})
+        return sorted(map(_box, listed), key=lambda box: box.name)
+
+    def _listed(self, filters: dict[str, Sequence[str]]) -> Sequence[_Listed]:
+        what = {"all": True, "filters": filters}
         found = self._calling("read", "list containers", lambda api: api.containers(**what))
         try:
-            listed = msgspec.convert(found, list[_Listed])
-            return sorted(map(_box, listed), key=lambda box: box.name)
-        except (msgspec.ValidationError, IndexError) as error:
+            return msgspec.convert(found, list[_Listed])
+        except msgspec.ValidationError as error:
             where = self._where("read")
             raise BackendError(f"{where} does not answer with containers: {error}") from None
 
@@ -130,7 +145,7 @@ class PreparedApi:
 
 def _box(listed: _Listed) -> Box:
     return Box(
-        name=listed.names[0].lstrip("/"),
+        name=(listed.names or [listed.id])[0].lstrip("/"),
         host=listed.id[:HOSTNAME],
         pool=(listed.labels or {}).get(POOL, ""),
         running=listed.state in ("running", "restarting", "paused"),

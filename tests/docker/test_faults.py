@@ -16,7 +16,7 @@ import pytest
 
 from tests.fixtures.docker_engine import Compose, Engine
 from tests.fixtures.wire import EngineWire
-from tests.worlds.composed import Composed
+from tests.worlds.composed import ADMIN_PASSWORD, Composed
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -63,7 +63,7 @@ def faulty(
         engine, newest, source, name,
         FARM_SCENARIO="examples/faults.yaml",
         FARM_BUILDER_IMAGE=builders_image,
-        FARM_BOOT_TIMEOUT="10",
+        FARM_BOOT_TIMEOUT="20",
         FARM_DOCKER_SOCKET=str(wire.folder),
         FARM_DOCKER_HOST="unix:///var/run/docker.sock/engine.sock",
     )  # fmt: skip
@@ -102,6 +102,22 @@ def test_the_engine_goes_away_and_comes_back(farm: Faulty):
     farm.until(lambda: len(farm.builders()) == 3, "growth")
     farm.until(lambda: farm.pool()["trouble"] == "", "forgetting it")
     assert "the backend works again" in farm.log("provisioner")
+    farm.assert_all_succeeded()
+
+
+def test_stopping_the_engine_costs_no_attempt(farm: Faulty):
+    """It stops all containers at once, the server first of all; a job has no second attempt.
+
+    Builders do not wait for a server that is gone, end in time, and have left, not died.
+    """
+    farm.submit(12, "200s")
+    farm.until(lambda: farm.status()["builders"].get("building") == 3, "work on all of them")
+    farm.until(lambda: farm.status()["running"] == 6, "their jobs")
+    builders = farm.builders()
+    services = [farm.service(name) for name in ("redis", "scheduler", "provisioner")]
+    farm.engine.docker("stop", *services, *builders)
+    assert {farm.state(name)["ExitCode"] for name in builders} == {0}
+    farm.engine.docker("start", *services)
     farm.assert_all_succeeded()
 
 
@@ -155,7 +171,7 @@ def test_an_image_that_is_missing_and_one_that_never_joins(farm: Faulty):
 
     sleeper = SLEEPER.format(image=farm.environment["FARM_IMAGE"])
     farm.engine.docker("build", "-q", "-t", farm.builders_image, "-", stdin=sleeper)
-    farm.until(lambda: "did not join within 10s" in farm.pool()["trouble"], "giving it up")
+    farm.until(lambda: "did not join within 20s" in farm.pool()["trouble"], "giving it up")
     farm.until(lambda: farm.builders(everything=True) == [], "removing it")
     tries = tries_to_start(farm)
     pauses = [later - earlier for earlier, later in itertools.pairwise(tries)]
@@ -187,7 +203,7 @@ def test_a_service_that_is_refused_reports_it_once_and_ends(farm: Faulty):
         farm, "provisioner", "DOCKER_HOST=unix:///dev/null", "FARM_PREFIX=other:", *ADMIN
     )
     again = farm.engine.docker(
-        "run", "--detach", "--restart", "unless-stopped", "--network", farm.name,
+        "run", "--detach", "--restart", "unless-stopped", "--network", f"{farm.name}_farm",
         "--label", f"com.docker.compose.project={farm.name}", "--env", "FARM_REDIS_HOST=redis",
         "--env", "FARM_REDIS_PASSWORD=wrong", farm.environment["FARM_IMAGE"],
         "farm", "admin", "scheduler", "examples/demo.yaml",
@@ -202,8 +218,11 @@ def test_a_service_that_is_refused_reports_it_once_and_ends(farm: Faulty):
         farm.engine.docker("rm", "--force", again)
 
 
-#: allowed everything, whatever the farm's prefix
-ADMIN = ("FARM_REDIS_USER=farm-admin", "FARM_REDIS_PASSWORD_FILE=/secrets/farm-admin")
+#: allowed everything, whatever the farm's prefix; no service can read its password
+ADMIN = (
+    "FARM_REDIS_USER=farm-admin", "FARM_REDIS_PASSWORD_FILE=",
+    f"FARM_REDIS_PASSWORD={ADMIN_PASSWORD}",
+)  # fmt: skip
 
 
 def started(farm: Composed, service: str, *settings: str) -> subprocess.Popen[str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import socket
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -172,10 +174,56 @@ def test_each_service_has_its_own_user_and_no_password_in_its_environment(compos
     assert users["provisioner"][1]["FARM_BUILDER_REDIS_USER"] == "farm-builder"
     for name, (_, environment) in users.items():
         assert "FARM_REDIS_PASSWORD" not in environment, name
-        folder = Path(environment["FARM_REDIS_PASSWORD_FILE"]).parent.as_posix()
-        volumes = [volume.split(":")[1] for volume in compose["services"][name]["volumes"]]
-        assert folder in volumes
-        assert ("/secrets" in volumes) == (users[name][0] != "farm-builder"), name
+        assert environment["FARM_REDIS_PASSWORD_FILE"] == f"/secrets/{users[name][0]}"
+
+
+def test_each_service_sees_the_passwords_of_its_role_alone(compose):
+    """By volumes that `setup` fills: what is in them is tried in test_setup_service.py."""
+    seen = {
+        name: volume.split(":")[0]
+        for name, service in compose["services"].items()
+        for volume in service.get("volumes", ())
+        if "secrets" in volume and name != "setup"
+    }
+    assert seen == {
+        "redis": "redis-secrets", "scheduler": "scheduler-secrets", "load": "submitter-secrets",
+        "provisioner": "provisioner-secrets", "provisioner-prepared": "provisioner-secrets",
+        "builder": "builder-secrets", "prepared": "builder-secrets",
+        "alertmanager": "alert-secrets",
+    }  # fmt: skip
+    filled = dict(volume.split(":") for volume in compose["services"]["setup"]["volumes"])
+    assert filled.pop("alert-secrets") == "/secrets-of/alertmanager"
+    own = {volume for volume in seen.values() if volume != "alert-secrets"}
+    assert {filled[volume] for volume in own} == {
+        f"/secrets-of/{volume.removesuffix('-secrets')}" for volume in own
+    }
+    image = (ROOT / "Dockerfile").read_text()
+    assert all(f" {place}" in image for place in filled.values()), "they belong to its user"
+
+
+def test_two_projects_on_one_engine_share_no_name(compose):
+    """Networks and volumes are the project's; whom `redis` names would be chance otherwise."""
+    named = [*compose["networks"].values(), *compose["volumes"].values()]
+    assert [one["name"] for one in named if one and "name" in one] == []
+    assert not any("container_name" in service for service in compose["services"].values())
+    names = {
+        service["environment"]["FARM_NAME"]
+        for service in compose["services"].values()
+        if "FARM_NAME" in service.get("environment", {})
+    }
+    assert names == {"${FARM_NAME:-}"}, "empty: the project's"
+
+
+def test_scenarios_are_read_where_they_are_given(compose):
+    """`./mine.yaml` is in the volume that farm-scenario fills, with the examples beside it."""
+    readers = ("setup", "scheduler", "provisioner", "provisioner-prepared", "load")
+    for name in readers:
+        service = compose["services"][name]
+        mounted = "scenarios:/scenarios" + ("" if name == "setup" else ":ro")
+        assert (service["working_dir"], mounted in service["volumes"]) == ("/scenarios", True), name
+    assert (
+        "ln -sfn /app/examples /scenarios/examples" in (ROOT / "deploy/bin/farm-setup").read_text()
+    )
 
 
 @pytest.mark.parametrize("file", ["docker-compose.yml", "deploy/swarm.yaml"])
@@ -187,9 +235,7 @@ def test_a_scheduler_keeps_its_log_in_a_volume(file):
     long = {"type": "volume", "source": "log", "target": "/log"}
     assert any(mount in ("log:/log", long) for mount in scheduler["volumes"])
     assert "log" in found["volumes"]
-    made = re.search(
-        r"^RUN mkdir (.*) && chown farm:farm", (ROOT / "Dockerfile").read_text(), re.MULTILINE
-    )
+    made = re.search(r"chown -R farm:farm (.*)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
     assert made is not None
     assert "/log" in made[1].split()
 
@@ -212,6 +258,35 @@ def test_a_swarms_services_have_their_own_users_and_no_socket():
     hosts = swarm["services"]["builder"]
     assert hosts["environment"]["FARM_HOST_ROOM"] == 1
     assert int(hosts["stop_grace_period"][:-1]) > hosts["environment"]["FARM_DRAIN_TIME"]
+
+
+def test_a_swarm_has_what_the_compose_farm_has(compose):
+    """The same releases, the same server, the same limits: a farm that moves keeps what it had."""
+    swarm = yaml.safe_load((ROOT / "deploy/swarm.yaml").read_text())
+    ours = compose["services"]
+    for name, service in swarm["services"].items():
+        theirs = ours[name]
+        assert service["image"] == theirs["image"], name
+        assert (service["cap_drop"], service["read_only"]) == (["ALL"], True), name
+        limits = service["deploy"]["resources"]["limits"]
+        found = (limits["memory"], float(limits["cpus"]), limits["pids"])
+        assert found == (theirs["mem_limit"], theirs["cpus"], theirs["pids_limit"]), name
+        assert service["logging"]["options"] == theirs["logging"]["options"], name
+        assert "healthcheck" in service, name
+    assert swarm["services"].keys() == {
+        "redis", "scheduler", "provisioner", "builder", "prometheus", "grafana",
+    }  # fmt: skip
+    server = ours["redis"]["command"][-1].replace("/secrets/users.acl", "/run/secrets/users.acl")
+    options = server.removeprefix("exec ").removesuffix(" $$FARM_REDIS_OPTIONS").split()
+    assert swarm["services"]["redis"]["command"].split() == options
+    boards = {path.name for path in (ROOT / "grafana/dashboards").iterdir()}
+    mounted = {Path(one["target"]).name for one in swarm["services"]["grafana"]["configs"]}
+    assert boards < mounted
+    for service in swarm["services"].values():
+        for one in service.get("configs", ()):
+            assert (ROOT / "deploy" / swarm["configs"][one["source"]]["file"]).exists()
+    grafana = swarm["services"]["grafana"]["environment"]
+    assert grafana == ours["grafana"]["environment"]
 
 
 def test_only_the_provisioner_or_a_proxy_has_the_socket(compose):
@@ -321,6 +396,24 @@ def test_the_image_installs_what_is_pinned_by_its_content():
     run = subprocess.run(command, capture_output=True, text=True, check=True)
     wanted = {re.split(r"[^\w-]", line)[0].replace("-", "_") for line in run.stdout.splitlines()}
     assert wanted <= {name.replace("-", "_") for name in names}
+
+
+def test_a_bill_of_materials_has_the_hashes_by_which_packages_are_installed(tmp_path):
+    """An image is checked by files, not versions; our own package comes from no index."""
+    requirements = ROOT / "deploy/requirements.txt"
+    pins = re.findall(r"^(\S+)==(\S+)", requirements.read_text(), re.MULTILINE)
+    components = [{"name": name.replace("-", "_"), "version": version} for name, version in pins]
+    bill = tmp_path / "bill.json"
+    ours = {"name": "build-farm-emulator", "version": "0"}
+    bill.write_text(json.dumps({"components": [*components, ours]}))
+    command = [sys.executable, ROOT / "deploy/hashes_of_bill.py", bill, requirements]
+    subprocess.run(command, check=True)
+    *found, without = json.loads(bill.read_text())["components"]
+    assert without == ours
+    written = [one["content"] for component in found for one in component["hashes"]]
+    assert all(component["hashes"] for component in found)
+    assert sorted(written) == sorted(re.findall(r"sha256:([0-9a-f]{64})", requirements.read_text()))
+    assert "deploy/hashes_of_bill.py" in (ROOT / "deploy/make-image").read_text()
 
 
 def test_the_image_installs_what_the_project_needs():

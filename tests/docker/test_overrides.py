@@ -39,7 +39,7 @@ def reachable(farms: Farms, oldest: Compose) -> Composed:
 
 def handed_out(farm: Composed, folder: Path) -> None:
     """Copy what a client needs, as the page on containers says."""
-    command = "exec -T redis tar -c -C /tls ca.crt -C /secrets farm-submitter farm-builder"
+    command = "run --rm -T setup tar -c -C /tls ca.crt -C /secrets farm-submitter farm-builder"
     done = subprocess.run(
         farm.command(*command.split()), env=farm.environment, cwd=farm.source,
         stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=60,

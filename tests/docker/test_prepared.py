@@ -54,7 +54,8 @@ def farm(farms: Farms, newest: Compose) -> Composed:
 
 def running(farm: Composed) -> list[str]:
     """Return the prepared containers that run."""
-    return farm.containers("label=farm.role=prepared", f"label=farm.farm={farm.name}")
+    project = f"label=com.docker.compose.project={farm.name}"
+    return farm.containers("label=farm.role=prepared", project)
 
 
 def test_a_pool_of_prepared_containers(farm: Composed):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import ssl
@@ -12,18 +13,36 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[2]
+#: which passwords each service can read, by the volume that it mounts
+HOLDERS = {
+    "redis": {"users.acl", "farm-reader"},
+    "scheduler": {"farm-scheduler"},
+    "provisioner": {"farm-provisioner", "farm-builder"},
+    "submitter": {"farm-submitter"},
+    "builder": {"farm-builder"},
+}
 
 
 @pytest.fixture
 def set_up(tmp_path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Run the service `setup`, with its folders in tmp_path, in such an environment."""
     text = (ROOT / "deploy/bin/farm-setup").read_text()
-    for place in ("app/services", "services", "secrets", "builder-secrets", "tls"):
+    shared = [f"secrets-of/{service}" for service in (*HOLDERS, "alertmanager")]
+    for place in (
+        "app/services",
+        "app/examples",
+        "services",
+        "scenarios",
+        "secrets",
+        "tls",
+        *shared,
+    ):
         (tmp_path / place).mkdir(parents=True)
-    places = r"(?<= )/(?=(app|services|secrets|builder-secrets|tls)/)"
-    text = re.sub(places, f"{tmp_path}/", text).replace(" /secrets >", f" {tmp_path}/secrets >")
+    places = r"(?<=[ =\"#])/(?=(?:app|services|scenarios|secrets|secrets-of|tls)\b)"
+    text = re.sub(places, f"{tmp_path}/", text)
 
     def run(**environment: str) -> subprocess.CompletedProcess[str]:
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
@@ -112,7 +131,88 @@ def test_passwords_are_made_once(set_up, tmp_path):
     first = made()
     assert min(map(len, first.values())) >= 24
     assert made() == first
-    assert (tmp_path / "builder-secrets/farm-builder").read_text().strip() == first["farm-builder"]
     given = made(FARM_REDIS_PASSWORD="my own")
     assert {name for name in first if given[name] != first[name]} == {"farm-admin", "users.acl"}
     assert given["farm-admin"] == "my own"
+
+
+def test_each_service_is_given_the_passwords_that_it_needs_and_no_other(set_up, tmp_path):
+    """What breaks into the load service must not be able to connect as the admin."""
+    assert set_up().returncode == 0
+    # of an earlier release, or of another role
+    (tmp_path / "secrets-of/submitter/farm-admin").write_text("left")
+    assert set_up().returncode == 0
+    passwords = tmp_path / "secrets"
+    for service, wanted in HOLDERS.items():
+        given = {
+            file.name: file.read_text() for file in (tmp_path / "secrets-of" / service).iterdir()
+        }
+        assert given == {name: (passwords / name).read_text() for name in wanted}, service
+
+
+def test_alerts_go_to_one_address_if_there_is_one(set_up, tmp_path):
+    """Prometheus learns of an Alertmanager only then: without one it would log errors."""
+    prometheus = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text())
+    ((pattern,),) = (
+        found["files"]
+        for one in prometheus["alerting"]["alertmanagers"]
+        for found in one["file_sd_configs"]
+    )
+    address = "https://alerts.example/farm?key=a$b"
+    assert set_up(FARM_ALERT_URL=address).returncode == 0
+    (targets,) = (tmp_path / "services/prometheus").glob(pattern)
+    assert json.loads(targets.read_text()) == [{"targets": ["alertmanager:9093"]}]
+    written = tmp_path / "secrets-of/alertmanager/alertmanager.yml"
+    settings = yaml.safe_load(written.read_text())
+    (receiver,) = settings["receivers"]
+    assert settings["route"]["receiver"] == receiver["name"]
+    assert [one["url"] for one in receiver["webhook_configs"]] == [address]
+    assert set_up().returncode == 0
+    assert (targets.exists(), written.exists()) == (False, False)
+    for wrong in ("alerts.example", 'https://x"', "https://a b"):
+        done = set_up(FARM_ALERT_URL=wrong)
+        assert (done.returncode, "setup: FARM_ALERT_URL: found" in done.stderr) == (2, True)
+
+
+def test_a_scenario_that_was_not_given_yet_is_asked_for(set_up, tmp_path):
+    """With the command that gives it; the containers cannot see this machine's files."""
+    done = set_up(FARM_SCENARIO="./mine.yaml")
+    assert done.returncode == 2
+    assert "FARM_SCENARIO: the farm has no file ./mine.yaml yet" in done.stderr
+    assert "run --rm -T setup farm-scenario mine.yaml < mine.yaml" in done.stderr
+    (tmp_path / "scenarios/mine.yaml").touch()
+    (tmp_path / "app/examples/demo.yaml").touch()
+    done = set_up(FARM_SCENARIO="./mine.yaml", FARM_LOAD="examples/demo.yaml")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert set_up(FARM_SCENARIO="mine.yaml", FARM_LOAD="none").returncode == 0
+
+
+def give(folder: Path, name: str, content: str) -> subprocess.CompletedProcess[str]:
+    """Give the farm a file, as `docker compose run --rm -T setup farm-scenario` does."""
+    text = (ROOT / "deploy/bin/farm-scenario").read_text().replace("/scenarios", str(folder))
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return subprocess.run(
+        ["sh", "-c", text, "farm-scenario", name],
+        env={"PATH": path}, input=content, capture_output=True, text=True,
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_scenario_of_ones_own_is_taken_from_standard_input(tmp_path):
+    """Checked, so that a mistake is seen by who makes it; one that is refused replaces nothing."""
+    good = (ROOT / "examples/demo.yaml").read_text()
+    done = give(tmp_path, "mine.yaml", good)
+    assert (done.returncode, done.stderr) == (0, "")
+    done = give(tmp_path, "mine.yaml", good.replace("slots: 2", "slots: none", 1))
+    assert done.returncode == 2
+    assert re.match(r"farm-scenario: mine\.yaml:\d+: ", done.stderr), done.stderr
+    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {"mine.yaml": good}
+    assert give(tmp_path, "jobs.csv", "job_id\n").returncode == 0
+
+
+@pytest.mark.parametrize("name", ["", "../secrets/x", ".hidden", "examples", "a b"])
+def test_a_file_is_given_by_a_name_of_its_own(tmp_path, name: str):
+    """No way out of the folder, and none over the examples."""
+    done = give(tmp_path, name, "name: x\n")
+    assert (done.returncode, f"found '{name}'; allowed: " in done.stderr) == (2, True)
+    assert list(tmp_path.iterdir()) == []

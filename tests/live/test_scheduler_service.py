@@ -225,7 +225,7 @@ def test_farm_time_continues_without_a_scheduler_unless_begun_afresh(service: Se
     away = time.monotonic()
     service.start("--set", "live.speed=5")
     assert service.process.wait(60) == 2
-    assert "--fresh" in service.log()
+    assert "--fresh; with Compose: docker compose down" in service.log()
     away = time.monotonic() - away
     service.start()
     service.submit([Job(id="second", service_time=0.1, platform=AMD64)])

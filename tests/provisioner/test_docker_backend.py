@@ -21,16 +21,20 @@ from provisioner.backends.docker import ContainerOptions, DockerBackend
 from provisioner.backends.interface import BackendError
 from provisioner.reconciler import Instance, Remove
 from tests.provisioner.tended import Refused
+from workers.host import CLOSE_TIMEOUT
 
 SETTINGS = LiveSettings(redis_url="redis://:secret@redis:6379/0", prefix="farm:")
 OPTIONS = ContainerOptions(image="farm", network="farm_default", cpus=1.5, memory="256m")
 PLAY = Play(builder=Builder(id="linux-7", pool="linux", index=7), speed=10.0)
 
 
-#: the parameters of the SDK's containers.create that may be used (there is no stop_timeout)
+#: the parameters of the SDK's create_container and create_host_config that may be used
 TAKEN = {
-    "name", "detach", "environment", "labels", "nano_cpus", "mem_limit", "pids_limit", "init",
-    "read_only", "tmpfs", "cap_drop", "security_opt", "log_config", "network", "networking_config",
+    "name", "detach", "environment", "labels", "stop_timeout", "host_config", "networking_config",
+}  # fmt: skip
+LIMITS = {
+    "nano_cpus", "mem_limit", "pids_limit", "init", "read_only", "tmpfs", "cap_drop",
+    "security_opt", "log_config", "network_mode",
 }  # fmt: skip
 
 
@@ -51,9 +55,16 @@ class FakeEngine:
         self.is_away = False
         self.number, self.api_version = "20.10.24", "1.41"
         self.closed = False
-        self.containers = SimpleNamespace(list=self._list, create=self._create, get=self._get)
+        self.said = b"error: no server\n"
+        self.containers = SimpleNamespace(list=self._list, get=self._get)
         self.images = SimpleNamespace(get=self._image)
-        self.api = SimpleNamespace(create_endpoint_config=lambda **named: named)
+        self.api = SimpleNamespace(
+            create_endpoint_config=lambda **named: named,
+            create_networking_config=lambda named: named,
+            create_host_config=lambda **limits: limits,
+            create_container=self._create,
+            start=lambda name: self.boxes[name].update(State="running"),
+        )
 
     def version(self) -> dict[str, str]:
         self._answer()
@@ -81,30 +92,44 @@ class FakeEngine:
         self._answer()
         assert all
         wanted = dict(label.split("=") for label in filters["label"])
+        network = filters.get("network")
         return [
             SimpleNamespace(
                 attrs={"Names": [f"/{name}"], "State": "running", **box},
-                logs=lambda tail: b"error: no server\n" if tail == 1 else b"",
+                logs=lambda tail: b"".join(self.said.splitlines(keepends=True)[-tail:]),
             )
             for name, box in self.boxes.items()
             if wanted.items() <= box["Labels"].items()
+            and (network is None or network in box.get("networks", ()))
         ]
+
+    def compose(self, service: str, project: str, name: str = "", *networks: str) -> None:
+        """Let a container of a Compose project be there."""
+        labels = {"com.docker.compose.project": project, "com.docker.compose.service": service}
+        box = {"Labels": labels, "networks": networks or (f"{project}_farm",)}
+        self.boxes[name or f"{project}_{service}_1"] = box
 
     def _create(self, image: str, command: list[str], **how: Any) -> Any:
         self._image(image)
         assert set(how) <= TAKEN
+        assert set(how["host_config"]) <= LIMITS
         if how["name"] in self.boxes:
             raise Refused(409, f'The container name "/{how["name"]}" is already in use')
+        how |= how.pop("host_config")
         box = {"Labels": how["labels"], "command": command, "how": how, "State": "created"}
         self.boxes[how["name"]] = box
-        return SimpleNamespace(start=lambda: box.update(State="running"))
+        return {"Id": how["name"]}
 
     def _get(self, name: str) -> Any:
         self._answer()
         if name not in self.boxes:
             raise NotFound(f"No such container: {name}")
+        box = self.boxes[name]
+        networks = {network: {} for network in box.get("networks", ())}
         return SimpleNamespace(
-            remove=lambda **_: self.boxes.pop(name), labels=self.boxes[name]["Labels"]
+            remove=lambda **_: self.boxes.pop(name),
+            labels=box["Labels"],
+            attrs={"NetworkSettings": {"Networks": networks}},
         )
 
 
@@ -142,7 +167,7 @@ def test_a_builder_becomes_a_limited_container_that_plays_it(engine, backend):
     assert "privileged" not in how
     assert "volumes" not in how
     assert (how["read_only"], how["tmpfs"]) == (True, {"/tmp": "size=64m"})
-    assert (how["network"], how["init"], how["detach"]) == ("farm_default", True, True)
+    assert (how["network_mode"], how["init"], how["detach"]) == ("farm_default", True, True)
     environment = how["environment"]
     assert environment["FARM_REDIS_URL"] == SETTINGS.redis_url
     assert environment["FARM_HOST"] == name
@@ -150,8 +175,8 @@ def test_a_builder_becomes_a_limited_container_that_plays_it(engine, backend):
     assert box["command"][:1] == ["celery"]
     assert box["State"] == "running"
     assert json.loads(environment["FARM_PLAY"])["speed"] == 10.0
-    # stopped, it drains first, and is given the time to: less than the Engine's ten seconds
-    assert 0 < float(environment["FARM_DRAIN_TIME"]) < 8
+    # stopped, it drains first, signs off in three steps of two seconds at most, and is not alone
+    assert 0 < float(environment["FARM_DRAIN_TIME"]) + 3 * CLOSE_TIMEOUT < how["stop_timeout"] / 1.5
 
 
 def test_builders_share_a_name_on_a_separate_network(engine, backend):
@@ -162,8 +187,8 @@ def test_builders_share_a_name_on_a_separate_network(engine, backend):
         engine.boxes.clear()
         options = ContainerOptions(image="farm", network=network)
         DockerBackend(engine, SETTINGS, options).launch(PLAY)
-        assert "networking_config" not in engine.box["how"]
-        assert engine.box["how"]["network"] == network
+        assert engine.box["how"]["networking_config"] is None
+        assert engine.box["how"]["network_mode"] == network
 
 
 def test_what_builders_print_goes_where_it_is_wanted(engine, backend):
@@ -211,6 +236,20 @@ def test_a_container_that_was_stopped_in_order_has_left(engine, backend, code: i
     assert [one.left for one in backend.instances()] == [left]
 
 
+@pytest.mark.parametrize("asked", [True, False])
+def test_one_that_was_killed_has_left_if_it_had_been_asked_to_stop(engine, backend, asked: bool):
+    """Where the Engine stops with many builders at once, one may be too late; its jobs run again.
+
+    One that was killed unasked (137 is also what the kernel leaves for want of memory) is lost.
+    """
+    backend.launch(PLAY)
+    engine.box.update(State="exited", Status="Exited (137) 3 seconds ago")
+    engine.said = b"worker: Warm shutdown (MainProcess)\n" * asked + b"Connection to broker lost\n"
+    (instance,) = backend.instances()
+    assert instance.left is asked
+    assert instance.detail.endswith("it said: Connection to broker lost")
+
+
 def test_a_container_is_removed_once(engine, backend):
     """One that was removed by hand is no error."""
     backend.launch(PLAY)
@@ -230,14 +269,52 @@ def test_closing_leaves_builders_running(engine, backend):
 
 def test_in_a_compose_project_builders_are_containers_of_a_service_of_it(engine, backend):
     """So that `docker compose down --remove-orphans` leaves none, whatever has died."""
-    labels = {"com.docker.compose.project": "mine", "com.docker.compose.service": "provisioner"}
-    engine.boxes[socket.gethostname()] = {"Labels": labels}
+    engine.compose("provisioner", "mine", socket.gethostname())
     backend.check()
     backend.launch(PLAY)
     builder = list(engine.boxes.values())[-1]["Labels"]
     assert builder["com.docker.compose.project"] == "mine"
     text = (Path(__file__).parents[2] / "docker-compose.yml").read_text(encoding="utf-8")
     assert "profiles" not in yaml.safe_load(text)["services"][builder["com.docker.compose.service"]]
+
+
+def test_name_and_network_are_those_of_the_project(engine):
+    """A second clone on the Engine, with a project name of its own, is a farm of its own."""
+    engine.compose("redis", "other")
+    engine.compose("redis", "mine")
+    engine.compose("provisioner", "mine", socket.gethostname())
+    backend = DockerBackend(engine, SETTINGS, ContainerOptions(image="farm"))
+    backend.check()
+    backend.launch(PLAY)
+    (name,) = [name for name in engine.boxes if name.startswith("mine-linux-7-")]
+    builder = engine.boxes[name]
+    assert (builder["Labels"]["farm.farm"], builder["how"]["network_mode"]) == ("mine", "mine_farm")
+    assert [instance.name for instance in backend.instances()] == [name]
+
+
+def test_a_network_with_two_farms_servers_is_refused(engine):
+    """Of two servers called `redis`, a service would reach now the one, now the other."""
+    for project in ("mine", "other"):
+        engine.compose("redis", project, "", "shared")
+    engine.compose("provisioner", "mine", socket.gethostname(), "shared")
+    backend = DockerBackend(engine, SETTINGS, ContainerOptions(image="farm"))
+    with pytest.raises(InputError, match=r"network 'shared' has the server .* project 'other'"):
+        backend.check()
+
+
+def test_another_projects_builders_are_not_taken_for_ours(engine):
+    """A name that was given twice would have each remove the other's builders."""
+    engine.compose("redis", "other")
+    engine.compose("provisioner", "mine", socket.gethostname())
+    engine.boxes["theirs"] = {
+        "Labels": {
+            "farm.role": "builder", "farm.farm": "farm", "com.docker.compose.project": "other",
+        }
+    }  # fmt: skip
+    DockerBackend(engine, SETTINGS, ContainerOptions(image="farm")).check()
+    backend = DockerBackend(engine, SETTINGS, ContainerOptions(image="farm", farm="farm"))
+    with pytest.raises(InputError, match=r"found 'farm', as which the Compose project 'other'"):
+        backend.check()
 
 
 def test_no_engine_is_one_clear_message(engine, backend):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 
 import pytest
 
 from provisioner.backends.interface import BackendError, Pause, builders_to_host
 from provisioner.backends.prepared import share_out
-from provisioner.backends.prepared_api import Box
+from provisioner.backends.prepared_api import Box, PreparedApi
 from tests.provisioner.tended import Prepared, ReadTimeout, Refused, report
 
 
@@ -103,6 +104,20 @@ def test_only_this_farms_containers_are_touched(world):
     world.look(90)
     assert world.engine.running == []
     assert not any(f"stop box-{n}" in world.engine.calls for n in (5, 6, 7))
+
+
+def test_without_a_name_they_are_those_of_the_compose_project(world):
+    """Two clones on one Engine give their farms no names; each plays on its own containers."""
+    project = {"com.docker.compose.project": "mine"}
+    own = {"Id": socket.gethostname(), "Names": ["/own"], "State": "running", "Labels": project}
+    world.engine.prepare(1, farm="")
+    world.engine.boxes["box-5"]["Labels"] |= project
+    world.engine.boxes["own"] = own
+    api = PreparedApi(None, "read", "write", world.engine.connect)
+    assert [box.name for box in api.list()] == ["box-5"]
+    world.engine.boxes.pop("own")
+    api = PreparedApi(None, "read", "write", world.engine.connect)
+    assert len(api.list()) == 4, "no project: the farm called farm"
 
 
 def test_a_restart_adopts_what_runs(world):
