@@ -12,8 +12,9 @@ from farm.terminal.tables import Cell, Listing, folding, numbers, texts
 
 COLUMNS = (
     *texts("pool", "platform"),
-    *numbers("slots", "waiting", "running", "wanted"),
+    *numbers("slots", "waiting", "running"),
     *texts("limits"),
+    *numbers("wanted"),
     *folding("builders", "why"),
 )
 
@@ -41,9 +42,9 @@ def pools(redis: Redis = None, folder: Dir = DEFAULT_DIR, as_json: AsJson = Fals
         remarks = remarks_on(report)
         jobs = f"{snapshot.waiting_jobs:,}", f"{running:,}"
         why = "; ".join(filter(None, [troubles[name], *remarks, report.why]))
-        sizes = str(snapshot.slots), *jobs, _text(report.desired)
         limits = "" if report.plan_most is None else f"{report.plan_least}-{report.plan_most}"
-        cells.append([name, kind_of(report), *sizes, limits, counted(states), why])
+        sizes = str(snapshot.slots), *jobs, limits, _text(report.desired)
+        cells.append([name, kind_of(report), *sizes, counted(states), why])
         rows.append(
             {
                 "pool": name,
