@@ -1,4 +1,4 @@
-"""What deploy/*.yml adds to docker-compose.yml, on a real Engine."""
+"""What deploy/*.yml and the profile alerts add to docker-compose.yml, on a real Engine."""
 
 from __future__ import annotations
 
@@ -26,6 +26,16 @@ socketserver.ThreadingTCPServer(("", 24224), Take).serve_forever()
 """
 #: stands in for the collector: takes what the Engine sends and prints the text in it
 NO_COLLECTOR = {"image": BASE, "entrypoint": ["python3", "-uc"], "command": [COLLECTOR]}
+
+RECEIVER = """
+from http.server import BaseHTTPRequestHandler, HTTPServer
+class Take(BaseHTTPRequestHandler):
+    def do_POST(self):
+        print(self.rfile.read(int(self.headers["Content-Length"])).decode())
+        self.send_response(200)
+        self.end_headers()
+HTTPServer(("", 8080), Take).serve_forever()
+"""
 
 
 @pytest.fixture
@@ -106,3 +116,15 @@ def test_what_a_builder_said_outlives_it(farms: Farms, newest: Compose):
     farm.until(lambda: name not in farm.builders(everything=True), "its removal")
     farm.until(lambda: "Warm shutdown" in farm.log("logs"), "its last words")
     assert name in farm.log("logs")
+
+
+def test_an_alert_reaches_its_receiver(farms: Farms, newest: Compose):
+    """Of a farm whose scheduler is gone; the address is given in the environment."""
+    farm = farms(newest, FARM_ALERT_URL="http://receiver:8080/farm")
+    command = {"entrypoint": ["python3", "-uc"], "command": [RECEIVER]}
+    farm.override(receiver={"image": BASE, "init": True, "networks": ["farm"], **command})
+    services = ("redis", "scheduler", "prometheus", "alertmanager", "receiver")
+    farm.compose("--profile", "alerts", "up", "-d", *services, timeout=800)
+    farm.until(lambda: farm.ask("farm_scheduler_leader == 1"), "the scheduler's metrics")
+    farm.compose("stop", "scheduler")
+    farm.until(lambda: "FarmSchedulerDown" in farm.log("receiver"), "the alert", 180)
