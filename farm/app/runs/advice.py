@@ -1,15 +1,17 @@
-"""What would shorten the waits of a run: builders of which pool, or another policy, and how many.
+"""What would shorten the waits of a run: builders of which pool, how many, or another setting.
 
 Every remedy is simulated before it is named. Which jobs wait longest does not tell it: where one
 pool has most of the jobs, two builders there may shorten the farm's p95 wait to a third, and two
 for the jobs that wait longest by a minute. So each pool that is short is tried, with as many more
 builders as halve the wait, and the policies that need none; what saves most time of waiting for
-its cost comes first, and the rest is tried on top of it.
+its cost comes first, and the rest is tried on top of it. Of a pool that an algorithm sizes its
+limits are tried, and what makes builders come sooner and stay longer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final, NamedTuple
 
 from farm.app.runs.simulated_run import simulated_run
@@ -37,8 +39,18 @@ HELPS: Final = 0.9
 """What leaves more than this share of the wait is no remedy."""
 MAX_DEVIATION: Final = 0.2
 """A live run is searched if the simulated one waits as long as it did, up to this share."""
+MAX_GROWTH: Final = 4
+"""The maximum of a provisioned pool is tried up to as many times of what it is."""
+SHORTER: Final = 0.5
+"""A boot time, and a time between plans, are tried at this share of what they are."""
+LONGER: Final = 4.0
+"""An idle time-out is tried at as many times of what it is."""
+WHOLE_RATIO: Final = 1.0
+"""Builders for each waiting job, of algorithms that have a ``scaling_ratio`` and less of it."""
 POLICIES: Final = ("fifo", "sjf-aging", "ljf-aging")
 """Policies under which no job waits forever; sjf is none of them."""
+BY_RUN_TIME: Final = ("sjf-aging", "ljf-aging")
+"""Those of them that are as good as the run times which the scheduler knows beforehand."""
 
 OnShare = Callable[[float], object]
 
@@ -47,35 +59,36 @@ def advice_for(run: FinishedRun, on_share: OnShare = float) -> Advice | None:
     """Return what would shorten the waits of a run; ``on_share`` is given the progress, 0 to 1.
 
     The advice has no remedies where the search would take longer than ``MAX_EVENTS`` allow: then a
-    command finds them. None: nothing is short, no pool of a fixed size is, nothing helps, or the
-    run cannot be simulated as it was (of jobs or functions of the caller's).
+    command finds them. None: nothing is short, slots are free while jobs wait, nothing helps, or
+    the run cannot be simulated as it was (of jobs or functions of the caller's).
     """
     summary = run.summary
     if not summary.events or not is_short(summary):
         return None
+    pools = _short_pools(run)
+    if not pools:
+        return None
+    command = Advice((), str(run.path / "scenario.yaml") if run.path else None, pools[0])
     simulations = min(MAX_SIMULATIONS, MAX_EVENTS // summary.events)
     if simulations < MIN_SIMULATIONS:
-        return Advice((), str(run.path / "scenario.yaml") if run.path else None)
+        return command
     try:
         search = _Search(run.scenario, simulations, on_share)
-        pools = _short_pools(run)
-        if not pools or not _is_repeated(summary, search.base):
+        if not _is_repeated(summary, search.base):
             return None
         return search.advice(pools)
     except _OutOfSimulationsError:
-        return Advice((), str(run.path / "scenario.yaml") if run.path else None)
+        return command
     except FarmError:  # its trace is gone, its functions cannot be imported, …
         return None
 
 
 def _short_pools(run: FinishedRun) -> list[Pool]:
-    """Return the pools of a fixed size whose slots are busy while jobs for them wait."""
+    """Return the pools whose slots are busy while jobs for them wait, or whose size varies."""
     pools: dict[str, Pool] = {}
     for shortage in shortages_of(run.jobs, run.summary, run.scenario):
-        is_busy = shortage.full is not None and shortage.full >= FULL
-        if is_busy and len(shortage.pools) == 1:
-            [pool] = shortage.pools
-            pools[pool.name] = pool
+        if shortage.full is None or shortage.full >= FULL:
+            pools.update({pool.name: pool for pool in shortage.pools})
     return list(pools.values())
 
 
@@ -94,15 +107,23 @@ class _OutOfSimulationsError(Exception):
     """The search has used all simulations that it may."""
 
 
+class _Change(NamedTuple):
+    """A change of the farm."""
+
+    #: the pool that it is of; None: another policy
+    pool: str | None
+    #: the key of the pool, or "policy"
+    key: str
+    before: object
+    after: object
+
+
 class _Trial(NamedTuple):
     """A change of the farm, and the farm with it."""
 
     scenario: Scenario
     summary: Summary
-    #: the pool with more builders, and how many; a policy: no pool
-    pool: str | None
-    builders: int
-    policy: str | None = None
+    change: _Change
 
 
 class _Search:
@@ -145,29 +166,43 @@ class _Search:
             remedies.append(_remedy(before, best))
             scenario = best.scenario
             summary = best.summary
-            left = [pool for pool in left if pool.name != best.pool]
+            left = [pool for pool in left if pool.name != best.change.pool]
         return Advice(tuple(remedies)) if remedies else None
 
     def _trials_of_pools(
         self, pools: list[Pool], scenario: Scenario, summary: Summary
     ) -> Iterator[_Trial]:
-        """Yield for each pool the fewest more builders that halve the p95 wait, if it can be done.
-
-        The farm's wait, or else that of the pool's own jobs; at most twice as many builders.
-        """
+        """Yield for each pool what shortens the waits for it."""
         for pool in pools:
-            most = max(1, pool.builders or 0)
-            with_more = _WithMore(self, scenario, pool)
+            for trial in self._trials_of(pool, scenario, summary):
+                if _helps(summary, trial.summary, pool.name):
+                    yield trial
+
+    def _trials_of(self, pool: Pool, scenario: Scenario, summary: Summary) -> Iterator[_Trial]:
+        """Yield the changes of a pool that may help, with the fewest builders that do.
+
+        That many halve the p95 wait of the farm, or else that of the pool's own jobs; there are at
+        most twice as many. Of a provisioned pool the maximum (up to ``MAX_GROWTH`` times) and the
+        minimum are such numbers.
+        """
+        for key, present, most in _numbers_of(pool):
+            with_more = _WithMore(self, scenario, pool, key, present)
             trial = _fewest(with_more, most, None, HALF * _wait(summary))
             if trial is None:
                 trial = _fewest(with_more, most, pool.name, HALF * _wait(summary, pool.name))
-            if trial is None:
-                trial = with_more(most)
-            if _helps(summary, trial.summary, pool.name):
-                yield trial
+            if trial is None:  # no number does: the fewest that come as near as the most do
+                trial = _fewest(
+                    with_more, most, pool.name, _wait(with_more(most).summary, pool.name)
+                )
+            yield trial or with_more(most)
+        for key, before, after in _settings_of(pool):
+            yield self.with_change(scenario, pool, _Change(pool.name, key, before, after))
 
     def _trials_of_policies(self, scenario: Scenario, summary: Summary) -> Iterator[_Trial]:
-        """Yield the policies that halve the farm's p95 wait, and make no other wait longer."""
+        """Yield the first policy that halves the farm's p95 wait and makes no other wait longer.
+
+        Those after it rely on run times that the scheduler has to know.
+        """
         present = scenario.scheduling.policy
         if scenario.scheduling.fair_share or present not in (*POLICIES, "sjf", "ljf", "random"):
             return
@@ -183,14 +218,21 @@ class _Search:
                 and _longest(result) <= _longest(summary)
                 and _mean(result) <= _mean(summary)
             ):
-                yield _Trial(changed, result, None, 0, policy)
+                yield _Trial(changed, result, _Change(None, "policy", present, policy))
+                return
 
-    def with_builders(self, scenario: Scenario, pool: Pool, builders: int) -> _Trial:
-        """Return the farm with as many more builders of a pool."""
-        larger = pool.model_copy(update={"builders": (pool.builders or 0) + builders})
-        pools = tuple(larger if other.name == pool.name else other for other in scenario.pools)
+    def with_change(self, scenario: Scenario, pool: Pool, change: _Change) -> _Trial:
+        """Return the farm with another value of a pool's key."""
+        name, _, option = change.key.rpartition(".")
+        value: object = change.after
+        if name and pool.provisioner is not None:
+            value = pool.provisioner.model_copy(update={option: change.after})
+        changed_pool = pool.model_copy(update={name or option: value})
+        pools = tuple(
+            changed_pool if other.name == pool.name else other for other in scenario.pools
+        )
         changed = scenario.model_copy(update={"pools": pools})
-        return _Trial(changed, self._simulated(changed), pool.name, builders)
+        return _Trial(changed, self._simulated(changed), change)
 
     def _simulated(self, scenario: Scenario) -> Summary:
         if self._made == self._simulations:
@@ -201,20 +243,61 @@ class _Search:
 
 
 class _WithMore:
-    """The farm with more builders of a pool, each number of them simulated once."""
+    """The farm with more builders of a pool, each number of them simulated once.
 
-    def __init__(self, search: _Search, scenario: Scenario, pool: Pool) -> None:
-        self._search = search
-        self._scenario = scenario
-        self._pool = pool
+    Args:
+        search: makes the simulations.
+        scenario: of the farm.
+        pool: that has more builders.
+        key: the number of builders, or a limit of it.
+        present: its present value.
+    """
+
+    def __init__(
+        self, search: _Search, scenario: Scenario, pool: Pool, key: str, present: int
+    ) -> None:
+        self._simulated = partial(search.with_change, scenario, pool)
+        self._pool = pool.name
+        self._key = key
+        self._present = present
         self._tried: dict[int, _Trial] = {}
 
-    def __call__(self, builders: int) -> _Trial:
+    def __call__(self, more: int) -> _Trial:
         """Return the farm with as many more builders; raises ``_OutOfSimulationsError``."""
-        if builders not in self._tried:
-            trial = self._search.with_builders(self._scenario, self._pool, builders)
-            self._tried[builders] = trial
-        return self._tried[builders]
+        if more not in self._tried:
+            change = _Change(self._pool, self._key, self._present, self._present + more)
+            self._tried[more] = self._simulated(change)
+        return self._tried[more]
+
+
+def _numbers_of(pool: Pool) -> Iterator[tuple[str, int, int]]:
+    """Yield keys that are numbers of builders: with their value, and how many more may be tried."""
+    if pool.provisioner is None:
+        builders = pool.builders or 0
+        yield "builders", builders, max(1, builders)
+        return
+    least = pool.provisioner.min
+    most = pool.provisioner.max
+    yield "provisioner.max", most, (MAX_GROWTH - 1) * most
+    if least < most:
+        yield "provisioner.min", least, most - least
+
+
+def _settings_of(pool: Pool) -> Iterator[tuple[str, object, object]]:
+    """Yield keys by which builders come sooner or stay longer: the value, and the one to try."""
+    comes_and_goes = pool.provisioner is not None or pool.uses is not None
+    if comes_and_goes and pool.boot_time:
+        yield "boot_time", pool.boot_time, SHORTER * pool.boot_time
+    if pool.provisioner is None:
+        return
+    if pool.idle_timeout:
+        yield "idle_timeout", pool.idle_timeout, LONGER * pool.idle_timeout
+    if pool.provisioner.interval:
+        interval = pool.provisioner.interval
+        yield "provisioner.interval", interval, SHORTER * interval
+    ratio = pool.provisioner.options.get("scaling_ratio")
+    if isinstance(ratio, int | float) and ratio < WHOLE_RATIO:
+        yield "provisioner.scaling_ratio", ratio, WHOLE_RATIO
 
 
 def _fewest(
@@ -259,24 +342,31 @@ def _helps(before: Summary, after: Summary, pool: str) -> bool:
     return any(_wait(after, name) <= HELPS * _wait(before, name) for name in (None, pool))
 
 
-def _saved_per_cost(before: Summary, trial: _Trial) -> float:
+def _saved_per_cost(before: Summary, trial: _Trial) -> tuple[float, float]:
     """Return the mean time of waiting that a change saves (s), for what it costs more.
 
-    Another policy costs nothing, even if the last job ends later by it.
+    Then what it saves, of changes without cost. Another policy has none, even if the last job ends
+    later by it.
     """
     after = trial.summary
     saved = _mean(before) - _mean(after)
-    more_cost = 0.0 if trial.pool is None else after.cost - before.cost
+    more_cost = 0.0 if trial.change.pool is None else after.cost - before.cost
     if more_cost <= 0.0:
-        return float("inf") if saved > 0.0 else saved
-    return saved / more_cost
+        return (float("inf") if saved > 0.0 else saved), saved
+    return saved / more_cost, saved
 
 
 def _remedy(before: Summary, trial: _Trial) -> Remedy:
+    change = trial.change
+    relies_on = ""
+    if change.key == "policy" and change.after in BY_RUN_TIME:
+        relies_on = trial.scenario.scheduling.runtime_estimates
     return Remedy(
-        pool=trial.pool,
-        builders=trial.builders,
-        policy=trial.policy,
+        pool=change.pool,
+        key=change.key,
+        before=change.before,
+        after=change.after,
+        relies_on=relies_on,
         wait_before=_wait(before),
         wait=_wait(trial.summary),
         builder_time=trial.summary.builder_time - before.builder_time,

@@ -42,15 +42,19 @@ QUEUE, MOST = 0.1, 0.8
 class Remedy(NamedTuple):
     """A change that shortens the waits of a run, on top of those before it, as simulated."""
 
-    #: more builders of this pool; None: another policy
+    #: the pool that it is of; None: another policy
     pool: str | None
-    builders: int
-    policy: str | None
+    #: the key of the pool, such as builders or provisioner.max; or policy
+    key: str
+    before: object
+    after: object
     #: p95 wait of all jobs before and after, seconds
     wait_before: float
     wait: float
     #: how much longer builders are there for it, all together, seconds
     builder_time: float
+    #: the run-time estimates that another policy relies on; empty: on none
+    relies_on: str = ""
 
 
 class Advice(NamedTuple):
@@ -60,6 +64,8 @@ class Advice(NamedTuple):
     remedies: tuple[Remedy, ...]
     #: the scenario file by which a command finds them
     scenario: str | None = None
+    #: whose builders are short
+    pool: Pool | None = None
 
 
 def answer_of_run(
@@ -96,8 +102,8 @@ def answer_of_run(
         boots = [pool.boot_time for pool in shortage.pools if pool.provisioner or pool.uses]
         if any(boot / BOOTS <= waits <= BOOTS * boot for boot in boots):
             text += f": {_builders(shortage)} take as long to boot"
-            return "; ".join([*_lateness(summary, scenario), text, *ended])
-        text += f": {_why(shortage)}{_when(shortage)}"
+        else:
+            text += f": {_why(shortage)}{_when(shortage)}"
         if advice is not None:
             where = "in simulation, " if summary.world == "live" and advice.remedies else ""
             advised = _advised(advice, wait.p95, several_pools=len(scenario.pools) > 1)
@@ -360,10 +366,7 @@ def _when(one: Shortage) -> str:
 def _advised(advice: Advice, wait: float, *, several_pools: bool) -> str:
     """Return what helps, or the command that finds it; ``wait``: the p95 wait of the run (s)."""
     if not advice.remedies:
-        objective = f"{wait / 120:.0f}m" if wait >= 240 else f"{wait / 2:.0f}s"
-        farm = f" {quote(advice.scenario)}" if advice.scenario else ""
-        command = f"farm plan{farm} --slo 'p95(waiting_time) < {objective}'"
-        return f"{command} finds how many more it takes"
+        return f"{_command(advice, wait)} finds how many more it takes"
     first, *others = advice.remedies
     change = _change(first, several_pools=several_pools)
     cost = _cost(first)
@@ -379,12 +382,34 @@ def _advised(advice: Advice, wait: float, *, several_pools: bool) -> str:
     return ", ".join(texts)
 
 
+def _command(advice: Advice, wait: float) -> str:
+    """Return the command that finds with how many builders the p95 wait is half of this (s)."""
+    objective = f"{wait / 120:.0f}m" if wait >= 240 else f"{wait / 2:.0f}s"
+    farm = f" {quote(advice.scenario)}" if advice.scenario else ""
+    command = f"farm plan{farm} --slo 'p95(waiting_time) < {objective}'"
+    provisioner = None if advice.pool is None else advice.pool.provisioner
+    if advice.pool is None or provisioner is None:
+        return command
+    most = provisioner.max
+    limits = f"{most},{most + (most + 1) // 2},{2 * most}"
+    return f"{command} --vary pools.{advice.pool.name}.provisioner.max={limits}"
+
+
 def _change(remedy: Remedy, *, several_pools: bool) -> str:
+    """Return a change in words."""
     if remedy.pool is None:
-        return f"policy {remedy.policy}"
-    builders = "builder" if remedy.builders == 1 else "builders"
+        run_times = {"oracle": "true", "declared": "declared"}.get(remedy.relies_on, "learned")
+        relies = f", which relies on {run_times} run times" if remedy.relies_on else ""
+        return f"policy {remedy.after}{relies}"
     pool = f"{remedy.pool} " if several_pools else ""
-    return f"{spoken_number(remedy.builders)} more {pool}{builders}"
+    before, after = remedy.before, remedy.after
+    if remedy.key == "builders" and isinstance(before, int) and isinstance(after, int):
+        more = after - before
+        return f"{spoken_number(more)} more {pool}{'builder' if more == 1 else 'builders'}"
+    name = remedy.key.rpartition(".")[2]
+    if name in ("boot_time", "idle_timeout", "interval"):
+        before, after = (format_time(float(str(value))) for value in (before, after))
+    return f"{pool}{name}={after} instead of {before}"
 
 
 def _from_to(before: float, after: float) -> str:
