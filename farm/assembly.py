@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from farm.core.contention.laws import ContentionLaw, LoadLimits
 from farm.core.dispatching.balancers import RANKINGS, Ranking
 from farm.core.errors import ScenarioError
@@ -282,4 +284,5 @@ def run_info(scenario: Scenario, world: WorldName, engine: str) -> RunInfo:
         fair_share=scenario.scheduling.fair_share,
         as_taskcluster=scenario.scheduling.compatibility == "taskcluster",
         bills={pool.name: Bill(pool.price, pool.billing_unit) for pool in scenario.pools},
+        currency=msgspec.UNSET if scenario.unit_of_cost is None else scenario.unit_of_cost,
     )

@@ -184,12 +184,12 @@ def _of_runs(runs: Sequence[Result], steps: _Steps, refresh: float | None) -> st
         steps("comparing")
         found = compare(*runs, on_share=partial(steps.within, "comparing"))
         steps("drawing the comparison")
-        charts = trade_off_chart([*choices_of_comparison(found)])
+        charts = trade_off_chart([*choices_of_comparison(found)], found.currency)
         charts += comparison_charts(found, METRICS)
         head = ("", found.pairs[0].base_name, *(pair.other_name for pair in found.pairs))
         rows = [
             (name, base, *(f"{value}\n{against.plain}" for value, against in others))
-            for name, base, others in matrix_of_comparison(found.pairs, METRICS)
+            for name, base, others in matrix_of_comparison(found.pairs, found.currency, METRICS)
         ]
         tables = [Table("", head, rows)]
         tables += [
@@ -215,7 +215,9 @@ def _of_runs(runs: Sequence[Result], steps: _Steps, refresh: float | None) -> st
     under = "; ".join(
         dict.fromkeys(made_by(run.kept.version, run.kept.started[:10]) for run in runs)
     )
-    return page(title, sections, numbers, refresh, under=f"{under}; {words.COST}")
+    return page(
+        title, sections, numbers, refresh, under=f"{under}; {words.about_cost(first.currency)}"
+    )
 
 
 def _of_run(run: Result, label: str, steps: _Steps, *, whole: bool) -> list[Section]:
@@ -272,7 +274,7 @@ def _of_sweep(given: object, sweep: Sweep) -> str:
             f"{mean}{' ± ' * bool(half)}{half}\n{change.plain}" for mean, half, change in row.cells
         ]
         rows.append([", ".join(row.settings) or sweep.scenario, *map(str.rstrip, cells)])
-    first = trade_off_chart([*choices_of_sweep(sweep)])
+    first = trade_off_chart([*choices_of_sweep(sweep)], sweep.currency)
     sections = [
         Section("", list(words.of_sweep(sweep)), first, [Table("", head, rows)]),
         Section("Each metric with its interval", [words.RINGS], sweep_charts(sweep, METRICS)),
@@ -282,7 +284,7 @@ def _of_sweep(given: object, sweep: Sweep) -> str:
     if isinstance(given, str | Path):
         day = str(datetime.fromtimestamp((Path(given) / SWEEP).stat().st_mtime, UTC).date())
     from_on = f"{seeds} from {sweep.seeds[0]} on"
-    under = f"{made_by(day=day)}, {from_on}; {words.COST}"
+    under = f"{made_by(day=day)}, {from_on}; {words.about_cost(sweep.currency)}"
     return page(f"Sweep of {sweep.scenario}", sections, {"sweep": sweep}, under=under)
 
 
@@ -295,9 +297,15 @@ def _of_records(path: Path, on_step: OnStep) -> str:
         for one in figures.platforms
         for verdict in verdicts(one, figures.resolution_time, OBJECTIVE)
     ]
+    from farm.app.recorded.advice_on_records import (  # noqa: PLC0415 - it simulates
+        advice_on_records,
+    )
+
+    advice = advice_on_records(bundle)
     manifest = bundle.manifest
     verdict_lines = [
         *(f"{one.platform or '(no labels)'}: {one.kind}: {one.text}." for one in found),
+        *([f"In simulation: {sentence(advice.answer)}"] if advice.answer else []),
         *map(sentence, manifest.remarks),
     ]
     lines = [("platform", *OF_RECORDS), *map(row_of, figures.platforms)]

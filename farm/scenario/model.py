@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from farm.core.model import Platform
 from farm.scenario.file.document import document_text
@@ -18,6 +18,7 @@ from farm.scenario.quantities import (
     PositiveDuration,
     PositiveNumber,
     RunName,
+    Text,
     TimeOfWeek,
     Whole,
 )
@@ -133,6 +134,9 @@ class Scenario(Section):
     """Weekday or date, and time of day, at farm time 0: `wed 14:30`, `2026-03-02 09:00`."""
     phases: Phases | None = None
     """Absent: the run lasts until the last job ends, and everything counts."""
+    currency: Annotated[Text, Field(max_length=8)] | None = None
+    """Currency of the pools' prices, such as `EUR`: costs are told in it, and by the month. Absent:
+    they are in builder-hours, or without a unit if a pool has a price."""
     pools: tuple[Pool, ...]
     """The builders."""
     workload: tuple[Source, ...]
@@ -175,6 +179,13 @@ class Scenario(Section):
             )
         _refuse_duplicates([s.options.name for s in sources if s.options.name], "sources")
         return sources
+
+    @property
+    def unit_of_cost(self) -> str | None:
+        """The currency of costs, which may have no name; None: costs are builder-hours."""
+        if self.currency is None and all(pool.price == 1.0 for pool in self.pools):
+            return None
+        return self.currency or ""
 
     @property
     def ends_at(self) -> float:

@@ -62,6 +62,7 @@ class Replication(msgspec.Struct, frozen=True):
     values: tuple[float, ...]
     builder_hours: float
     cost: float
+    cost_per_month: float
     mean_wait: float
 
 
@@ -75,6 +76,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     mean_wait: float
     builder_hours: float
     cost: float
+    cost_per_month: float
     met: bool
     #: the terms are met that more builders help (``Term.helped_by_builders``)
     has_enough: bool
@@ -94,6 +96,8 @@ class SizePlan(msgspec.Struct, frozen=True, kw_only=True):
     replications: int = 1
     #: of a farm's twin: its errors
     twin: TwinErrors | None = None
+    #: of costs; empty: it has no name; None: costs are builder-hours
+    currency: str | None = None
 
 
 class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,6 +164,7 @@ def play(
         tuple(0.0 if value is None else value for value in values),
         summary.builder_time / 3600,
         summary.cost,
+        summary.cost_per_month or 0.0,
         summary.waiting_time.mean or 0.0,
     )
 
@@ -224,6 +229,7 @@ class Evaluator:
             mean_wait=float(np.mean([outcome.mean_wait for outcome in outcomes])),
             builder_hours=float(np.mean([outcome.builder_hours for outcome in outcomes])),
             cost=float(np.mean([outcome.cost for outcome in outcomes])),
+            cost_per_month=float(np.mean([outcome.cost_per_month for outcome in outcomes])),
             met=all(term.is_met_by(bound) for term, bound in judged),
             has_enough=all(
                 term.is_met_by(bound) for term, bound in judged if term.helped_by_builders

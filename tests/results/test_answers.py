@@ -64,7 +64,7 @@ def test_the_pool_whose_jobs_wait_longest_is_named():
     assert f", for slow {spoken_span(slow['p95'])}: the farm is short of slow " in found.answer
     more = farm.simulate({"pools": pools, "workload": workload}, pools__slow__builders=2)
     assert more.summary["pools"]["slow"]["waiting_time_s"]["p95"] <= slow["p95"] / 2
-    assert "; first one more slow builder (p95 " in found.answer
+    assert "; first one more slow builder (slow p95 52 → 25 min, " in found.answer
 
 
 def test_a_queue_that_is_there_all_along_has_no_first_hour():
@@ -131,6 +131,47 @@ def test_a_policy_that_halves_the_wait_is_advised():
     assert "; first policy fifo (p95 93 → 26 min, at no cost), then two more linux" in said
 
 
+PRICED = {"currency": "EUR", "pools__linux__price": 0.5, "pools__windows__price": 2.0}
+
+
+def test_costs_are_money_by_the_month_where_pools_have_prices():
+    """Else they are builder-hours; a price without a currency has no unit."""
+    run = farm.simulate("quickstart", **PRICED)
+    summary = run.summary
+    builders_at_prices = 12 * 0.5 + 4 * 2.0
+    assert summary["currency"] == "EUR"
+    assert summary["cost_per_month"] == pytest.approx(builders_at_prices * 365.25 * 2, rel=1e-3)
+    assert "66.8 EUR, 26.2&nbsp;% of it idle; 10,228 EUR a month at this load" in shown_cost(run)
+    assert "(p95 26 → 8.3 min, +731 EUR a month), then two more windows" in run.answer
+
+    plain = farm.simulate("quickstart")
+    assert "currency" not in plain.summary
+    assert "76.3 builder-hours, 26.2&nbsp;% of it idle" in shown_cost(plain)
+    assert "month" not in shown_cost(plain)
+    unnamed = farm.simulate("quickstart", pools__linux__price=0.5)
+    assert "47.7 at pool prices, " in shown_cost(unnamed)
+
+
+def shown_cost(run: farm.Result) -> str:
+    """Return the summary as a notebook shows it."""
+    return str(run._repr_html_()).replace(" %", "&nbsp;%")
+
+
+def test_what_a_change_costs_is_told_in_money():
+    """In comparisons and sweeps: beside the share; and what a cheaper setting saves."""
+    few, more = (farm.simulate("quickstart", **PRICED, pools__linux__builders=n) for n in (12, 14))
+    said = farm.compare(few, more).answer
+    assert ", at 7.1 % more cost (+731 EUR a month) than with 12 builders" in said
+    metrics = {one.metric: one for one in farm.compare(few, more).pairs[0].metrics}
+    assert metrics["cost_per_month"].difference == pytest.approx(2 * 0.5 * 365.25 * 2, rel=1e-3)
+
+    axes = {"pools.linux.builders": [14, 13]}
+    swept = farm.sweep("quickstart", axes, replications=2, **PRICED).sweep
+    assert re.search(r" less than 14 builders \(a saving of 36\d EUR a month\)", swept.answer)
+    alone = farm.sweep("quickstart", {}, replications=2, **PRICED).sweep
+    assert re.search(r", cost [\d.]+ EUR \([\d,]+ EUR a month\)$", alone.answer)
+
+
 def test_a_live_run_is_advised_by_its_simulation():
     """It says so; where the simulation waits otherwise, nothing is advised."""
     result = farm.simulate("quickstart")
@@ -153,6 +194,20 @@ class _Run:
         self.jobs = result.jobs
         self.scenario = result.scenario
         self.path = None
+
+
+def test_a_remedy_for_a_pool_alone_tells_the_waits_of_its_jobs():
+    """Where it does not shorten the p95 wait of all jobs: 4.3 → 4.3 min is no advice."""
+    rare = {**BURST, "count": 2, "service_time": "20m", "platform": ARM}
+    document = {
+        "pools": [pool("many", builders=40), pool("few", ARM)],
+        "workload": [{"arrivals": {**BURST, "count": 60}}, {"arrivals": rare}],
+    }
+    result = farm.simulate(document)
+    assert "; first one more few builder (few p95 19 min → 0 s, the same" in result.answer
+    assert ", then 17 more many builders (p95 4.3 min → 0 s, " in result.answer
+    grown = farm.simulate(document, pools__few__builders=2)
+    assert grown.summary["pools"]["few"]["waiting_time_s"]["p95"] == 0.0
 
 
 def test_jobs_of_your_own_are_not_simulated_again():
@@ -253,6 +308,22 @@ def test_a_long_run_of_a_provisioned_pool_names_the_command_that_varies_its_maxi
     run = _Run(many, result)
     said = answer_of_run(many, lambda: result.jobs, result.scenario, advice_for(run))
     assert re.search(r"--slo '.*' --vary pools\.p\.provisioner\.max=3,5,6 finds", said)
+
+
+def test_the_reference_searches_less_far():
+    """It takes twenty times as long for an event: the search must not take longer than seconds."""
+    document = {
+        "pools": [pool(builders=2)],
+        "workload": [{"arrivals": {**BURST, "attributes": {"team": "a"}}}],
+        "scheduling": {"fair_share": ["team"]},
+    }
+    result = farm.simulate(document)
+    assert result.summary["engine"] == "reference"
+    assert "more builder" in result.answer
+    with pytest.MonkeyPatch.context() as patch:
+        three_simulations = 3 * result.kept.summary.events
+        patch.setattr("farm.app.runs.advice.MAX_EVENTS_OF_REFERENCE", three_simulations)
+        assert "finds how many more it takes" in farm.simulate(document).answer
 
 
 def test_a_policy_by_run_times_is_advised_with_what_it_relies_on():

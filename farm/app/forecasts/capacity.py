@@ -32,4 +32,4 @@ def plan_pools(
     else:
         grid = Grid(scenario, axes)
         found = plan_settings(grid.scenarios, list(grid.axes), terms, options, on_point)
-    return msgspec.structs.replace(found, twin=scenario.twin)
+    return msgspec.structs.replace(found, twin=scenario.twin, currency=scenario.unit_of_cost)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import islice
 from typing import Final, NamedTuple
 
 from farm.app.runs.simulated_run import simulated_run
@@ -21,17 +22,23 @@ from farm.results.summary.answer import (
     FULL,
     Advice,
     Remedy,
+    answer_of_run,
     is_short,
     shortages_of,
 )
 from farm.results.summary.summary import Summary
 from farm.scenario import Pool, Scenario
+from farm.workload import build_jobs
 
 MAX_EVENTS: Final = 200_000
 """Events of all simulations of a search together: about what takes the run's own command again."""
+MAX_EVENTS_OF_REFERENCE: Final = 80_000
+"""The same where the compiled loop does not play the scenario: a second or two."""
 MAX_SIMULATIONS: Final = 60
 MIN_SIMULATIONS: Final = 4
 """A run is not searched where fewer simulations than these fit into ``MAX_EVENTS``."""
+MAX_SEARCHED_JOBS: Final = MAX_EVENTS // (4 * (MIN_SIMULATIONS + 1))
+"""Jobs of a scenario that is simulated for its advice alone: each makes about four events."""
 MAX_STEPS: Final = 2
 """Remedies that are named: each one on top of those before."""
 HALF: Final = 0.5
@@ -131,7 +138,8 @@ class _Search:
 
     Args:
         scenario: of the run.
-        simulations: at most as many are made; then ``_OutOfSimulationsError`` is raised.
+        simulations: at most as many are made, or fewer where the compiled loop does not play the
+            scenario; then ``_OutOfSimulationsError`` is raised.
         on_share: given the share of them that were made.
     """
 
@@ -143,6 +151,11 @@ class _Search:
         estimates = scenario.estimates.model_copy(update={"rules": None})
         self._scenario = scenario.model_copy(update={"estimates": estimates})
         self.base = self._simulated(self._scenario)
+        if self.base.engine != "fast":
+            allowed = MAX_EVENTS_OF_REFERENCE // max(1, self.base.events)
+            self._simulations = min(self._simulations, allowed)
+            if allowed < MIN_SIMULATIONS:
+                raise _OutOfSimulationsError
 
     def advice(self, pools: list[Pool]) -> Advice | None:
         """Return the best change, and the best one on top of it; None if nothing helps."""
@@ -339,7 +352,11 @@ def _longest(summary: Summary) -> float:
 
 def _helps(before: Summary, after: Summary, pool: str) -> bool:
     """Return whether a change shortens the p95 wait of the farm or of the pool's jobs."""
-    return any(_wait(after, name) <= HELPS * _wait(before, name) for name in (None, pool))
+    return _shortens(before, after, None) or _shortens(before, after, pool)
+
+
+def _shortens(before: Summary, after: Summary, pool: str | None) -> bool:
+    return _wait(after, pool) <= HELPS * _wait(before, pool) and _wait(before, pool) > 0.0
 
 
 def _saved_per_cost(before: Summary, trial: _Trial) -> tuple[float, float]:
@@ -361,13 +378,37 @@ def _remedy(before: Summary, trial: _Trial) -> Remedy:
     relies_on = ""
     if change.key == "policy" and change.after in BY_RUN_TIME:
         relies_on = trial.scenario.scheduling.runtime_estimates
+    waits_of = None if _shortens(before, trial.summary, None) else change.pool
     return Remedy(
         pool=change.pool,
         key=change.key,
         before=change.before,
         after=change.after,
         relies_on=relies_on,
-        wait_before=_wait(before),
-        wait=_wait(trial.summary),
+        waits_of=waits_of,
+        wait_before=_wait(before, waits_of),
+        wait=_wait(trial.summary, waits_of),
         builder_time=trial.summary.builder_time - before.builder_time,
+        per_month=(trial.summary.cost_per_month or 0.0) - (before.cost_per_month or 0.0),
+        currency=trial.summary.currency,
     )
+
+
+def answer_with_advice(scenario: Scenario, on_share: OnShare = float) -> str | None:
+    """Return the first sentence on a simulation of a scenario, with what would shorten its waits.
+
+    None: nothing is advised, or the scenario has too many jobs for a search.
+    """
+    if not can_be_searched(scenario):
+        return None
+    run = simulated_run(scenario).kept
+    advice = advice_for(run, on_share)
+    if advice is None:
+        return None
+    return answer_of_run(run.summary, lambda: run.jobs, scenario, advice)
+
+
+def can_be_searched(scenario: Scenario) -> bool:
+    """Return whether a scenario has few enough jobs to be simulated some times more."""
+    first_jobs = islice(build_jobs(scenario), MAX_SEARCHED_JOBS + 1)
+    return sum(1 for _ in first_jobs) <= MAX_SEARCHED_JOBS

@@ -212,7 +212,8 @@ def play_sweep(
         for place, settings in enumerate(grid.scenarios)
     }
     base = grid.base
-    played = Played(base.name, grid.axes, seeds, summaries, base.twin)
+    currency = msgspec.UNSET if base.unit_of_cost is None else base.unit_of_cost
+    played = Played(base.name, grid.axes, seeds, summaries, base.twin, currency)
     functions = {name: f for one in parts.values() for name, f in one.functions_by_name()}
     made_from = MadeFrom([*grid.scenarios.values()], functions)
     result = SweepResult(judge(played, chosen, relevant), played, made_from)

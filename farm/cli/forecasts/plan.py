@@ -12,20 +12,22 @@ import typer
 from rich.text import Text
 
 from farm.app.forecasts.capacity import plan_pools
+from farm.app.runs.advice import answer_with_advice
 from farm.app.sweeps.axes import parse_axis
 from farm.core.errors import InputError
 from farm.results.figures.chart import time_unit
 from farm.results.figures.lines import KINDS, Figure, write_figures
 from farm.results.figures.page import made_by
+from farm.results.formatting import sentence
+from farm.results.money import is_money, readable_cost, readable_monthly, unit_of_cost
 from farm.results.output_file import check_output
-from farm.results.report.comparison_figures import COST_UNIT
 from farm.results.summary.objectives import Term, check_pools, parse_objective
 from farm.scenario import Scenario, load_scenario
 from farm.scenario.model import NOT_DISTINGUISHABLE
 from farm.sim.capacity_planning import PlanOptions, Point, SizePlan, Tried, pools_to_size
 from farm.terminal.error_messages import on_interrupt
 from farm.terminal.options import AsJson, Overrides, Plot, Quiet, ScenarioFile
-from farm.terminal.output import note, print_json, progress, remark
+from farm.terminal.output import note, print_json, progress, remark, shared_progress
 from farm.terminal.tables import Listing, folding, numbers
 from farm.units import format_roughly, many
 
@@ -113,6 +115,8 @@ def plan(
         print_json(document, pretty=True)
     else:
         _print(found, terms, options, every=every)
+        if not quiet:
+            _show_advice(wanted)
         if plot is not None:
             note(f"Curves written to {plot}")
     raise typer.Exit(0 if found.best is not None else 1)
@@ -162,9 +166,24 @@ def _answer(found: SizePlan, terms: Sequence[Term], options: PlanOptions) -> str
     often = "one simulation" if times == 1 else f"{times} replications"
     return (
         f"{objective} needs {needs} ({options.confidence:.0%} confidence, {often}): "
-        f"{found.best.builder_hours:.1f} builder-hours, "
-        f"cost {found.best.cost:.2f}"
+        f"{found.best.builder_hours:.1f} builder-hours{_money(found.best, found.currency)}"
     )
+
+
+def _show_advice(scenario: Scenario) -> None:
+    """Say what would shorten the waits most for its cost as the farm is now."""
+    with shared_progress("finding where builders are short") as on_share:
+        answer = answer_with_advice(scenario, on_share)
+    if answer is not None:
+        note(f"As it is, with seed {scenario.seed}: {sentence(answer)}")
+
+
+def _money(best: Point, currency: str | None) -> str:
+    """Return what the size costs, if the pools have prices."""
+    if not is_money(currency):
+        return ""
+    cost = readable_cost(best.cost, currency)
+    return f", {cost} ({readable_monthly(best.cost_per_month, currency)})"
 
 
 def _shown(found: SizePlan, *, every: bool) -> list[Point]:
@@ -232,6 +251,7 @@ def _as_json(found: SizePlan, terms: Sequence[Term], options: PlanOptions) -> di
         "objective": [str(term) for term in terms],
         "replications": found.replications,
         "confidence": options.confidence,
+        **({} if found.currency is None else {"currency": found.currency}),
         "best": None if found.best is None else _point_json(found, found.best, terms),
         "why": found.why,
         "points": [_point_json(found, point, terms) for point in found.points],
@@ -256,6 +276,7 @@ def _point_json(found: SizePlan, point: Point, terms: Sequence[Term]) -> dict[st
         "mean_waiting_time_s": point.mean_wait,
         "builder_hours": point.builder_hours,
         "cost": point.cost,
+        "cost_per_month": point.cost_per_month,
         "met": point.met,
         **({} if found.twin is None else {"verdict": _hidden(found, point, terms)}),
     }
@@ -290,7 +311,10 @@ def _plot(
         }
         if found.best is not None:
             lines["best"] = [(found.best.cost, found.best.bounds[place] / size)]
-        axes = f"cost ({COST_UNIT})", f"{term.name} ({unit})" if unit else term.name
+        axes = (
+            f"cost ({unit_of_cost(found.currency)})",
+            f"{term.name} ({unit})" if unit else term.name,
+        )
         figures.append(Figure(str(term), lines, axes))
     origin = f"{made_by()}, seeds from {scenario.seed} on"
     words = [f"{_answer(found, terms, options)}.", origin]

@@ -13,6 +13,7 @@ from farm.diagnosis.table import FIRST_TO_GO, HEADINGS, about, row_of
 from farm.diagnosis.verdict import Verdict, too_little, verdicts
 from farm.records.bundle import with_capacity
 from farm.records.importing import load_records
+from farm.results.formatting import sentence
 from farm.terminal.options import (
     AsJson,
     Columns,
@@ -50,6 +51,9 @@ def doctor(
 ) -> None:
     """Say why the jobs of a real farm wait: its load, servers and waits, by platform.
 
+    Where a simulation of the records waits as they did, what would shorten the waits is tried in
+    it, and told.
+
     Args:
         files: A bundle of farm import, or the files of a source as they were fetched (- is
             standard input).
@@ -83,7 +87,22 @@ def doctor(
     if all(reasons):
         raise TraceError(f"these records cannot carry the question: {reasons[0]}")
     command = f"{this_command()} twin {' '.join(map(str, files))} -o mine.yaml"
-    remark(f"would they wait less with …? {command}", quiet=quiet or as_json)
+    if quiet or as_json:
+        return
+    from farm.app.recorded.advice_on_records import (  # noqa: PLC0415 - it simulates
+        advice_on_records,
+    )
+
+    with shared_progress("simulating the records") as on_share:
+        advice = advice_on_records(bundle, on_share)
+    if advice.answer:
+        note(f"In simulation: {sentence(advice.answer)}")
+    if advice.unlike:
+        note(
+            f"What would shorten the waits is not told: the records' runners do not wait alike "
+            f"({advice.unlike}). The command below searches for a farm that does."
+        )
+    remark(f"would they wait less with …? {command}")
 
 
 def _row(verdict: Verdict) -> tuple[str, str]:

@@ -8,11 +8,15 @@ from typing import Annotated
 
 import typer
 
+from farm.app.runs.advice import answer_with_advice
 from farm.app.sweeps.axes import Grid, parse_axis
 from farm.app.sweeps.sweep import SHOWN, play_sweep
 from farm.core.errors import InputError
-from farm.results.comparison.metrics import metrics_named
+from farm.results.comparison.answer import best_setting, setting_name
+from farm.results.comparison.metrics import Metric, metrics_named
+from farm.results.comparison.sweep import Sweep
 from farm.results.comparison.tables import render_sweep
+from farm.results.formatting import sentence
 from farm.scenario import load_scenario
 from farm.terminal.error_messages import on_interrupt
 from farm.terminal.options import (
@@ -24,7 +28,7 @@ from farm.terminal.options import (
     server_option,
     share_of,
 )
-from farm.terminal.output import counted_progress, note, remark
+from farm.terminal.output import counted_progress, note, remark, shared_progress
 from farm.units import many
 
 
@@ -88,8 +92,22 @@ def sweep(
         typer.echo(found.sweep.to_json().decode(), nl=False)
     else:
         note(render_sweep(found.sweep, shown))
+        if not quiet:
+            _show_advice(grid, found.sweep, shown[0])
     if out is not None:
         remark(f"kept in {out}: table.csv, runs.csv, sweep.json", quiet=quiet)
+
+
+def _show_advice(grid: Grid, sweep: Sweep, metric: Metric) -> None:
+    """Say what would shorten the waits further with the setting of the answer."""
+    settings = best_setting(sweep, metric)
+    if settings is None:
+        return
+    with shared_progress("finding where builders are short") as on_share:
+        answer = answer_with_advice(grid.scenarios[settings], on_share)
+    if answer is not None:
+        name = setting_name(dict(zip(grid.axes, settings, strict=True)), sweep.scenario)
+        note(f"Further, with {name} and seed {sweep.seeds[0]}: {sentence(answer)}")
 
 
 def _baseline(text: str) -> tuple[str, str]:

@@ -6,9 +6,12 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from farm.results.comparison.metrics import Metric, metrics_named, readable
+import msgspec
+
+from farm.results.comparison.metrics import PER_MONTH, Metric, metrics_named, readable
 from farm.results.comparison.significance import ends_of
 from farm.results.formatting import readable_percent, spoken_in, spoken_span, spoken_unit
+from farm.results.money import Currency, is_money, readable_cost, readable_monthly
 
 if TYPE_CHECKING:
     from farm.results.comparison.comparison import Comparison, PairComparison
@@ -45,6 +48,9 @@ class Choice(NamedTuple):
     #: its difference of cost from the base is relevant
     costs_other: bool
     of: Metric = MEAN_WAIT
+    #: what its builders cost in a month; None: in builder-hours it is not told
+    per_month: float | None = None
+    currency: Currency = None
 
     @property
     def what(self) -> str:
@@ -94,7 +100,9 @@ def answer_of_choices(choices: Sequence[Choice]) -> Answer:
         best = min(free, key=_by_wait)
         if len(others) == 1:
             return Answer(_about(best, base, "wait less"), best)
-        less = f", and costs {_share(best, base)} less" if best in cheaper else ""
+        less = ""
+        if best in cheaper:
+            less = f", and costs {_share(best, base)} less{_money(best, base)}"
         no_more = "" if base.of.name == COST else " that costs no more"
         text = f"{best.name} is the best{no_more}{less}: {_waits(best, base)}"
         return Answer(text, best)
@@ -130,7 +138,8 @@ def _by_cost(one: Choice) -> tuple[float, float]:
 
 def _cheaper(choice: Choice, base: Choice) -> str:
     """Return that a choice costs less than the base, where the difference of waits is no loss."""
-    text = f"{choice.name} costs {_share(choice, base)} less than {base.name}"
+    money = _money(choice, base)
+    text = f"{choice.name} costs {_share(choice, base)} less than {base.name}{money}"
     if choice.wait <= base.wait and choice.are("").strip() == "jobs":
         return f"{text}, and jobs wait no longer: {_waits(choice, base)}"
     what = "waits" if choice.what.endswith(" wait") else choice.what
@@ -143,12 +152,22 @@ def _about(one: Choice, base: Choice, jobs: str) -> str:
     cost = ", at the same cost as with"
     if one.costs_other:
         less = "less" if one.cost < base.cost else "more"
-        cost = f", at {_share(one, base)} {less} cost than with"
+        cost = f", at {_share(one, base)} {less} cost{_money(one, base)} than with"
     if one.of.name == COST:
         cost = " than with"
     none = one.of is MEAN_WAIT and not one.wait and not base.wait
     waits = "no job waits" if none else _waits(one, base)
     return f"with {one.name} {one.are(jobs)}{cost} {base.name}: {waits}"
+
+
+def _money(one: Choice, base: Choice) -> str:
+    """Return what is saved or spent in a month, if the pools have prices."""
+    if one.per_month is None or base.per_month is None or one.per_month == base.per_month:
+        return ""
+    difference = one.per_month - base.per_month
+    saved = "a saving of " if difference < 0 else ""
+    text = readable_monthly(abs(difference), one.currency, signed=difference > 0)
+    return f" ({saved}{text})"
 
 
 def _share(one: Choice, base: Choice) -> str:
@@ -190,13 +209,35 @@ def answer_of_sweep(sweep: Sweep, metric: Metric = MEAN_WAIT) -> str:
     if len(choices) == 1:
         one = choices[0]
         seeds = "with one seed" if len(sweep.seeds) == 1 else f"over {len(sweep.seeds)} seeds"
-        cost = "" if metric.name == COST else f", cost {one.cost:,.3g}"
+        cost = ""
+        if metric.name != COST:
+            cost = f", cost {readable_cost(one.cost, sweep.currency)}"
+            if one.per_month is not None:
+                cost += f" ({readable_monthly(one.per_month, sweep.currency)})"
         return f"{one.what} {one.text}{_interval(one)} {seeds}{cost}"
     if metric.better is None:  # none is the best
         return f"{choices[0].what} " + ", ".join(f"{one.text} with {one.name}" for one in choices)
     answer = answer_of_choices(choices)
     worse = "" if answer.choice is None else _worse_in_sweep(sweep, answer.choice)
     return f"{answer.text}{worse}{noise}"
+
+
+def best_setting(sweep: Sweep, metric: Metric) -> tuple[str, ...] | None:
+    """Return the setting that the answer on a sweep recommends or describes; else its baseline.
+
+    None: no setting has the metric.
+    """
+    choices = list(choices_of_sweep(sweep, metric))
+    if not choices:
+        return None
+    best = choices[0]
+    if len(choices) > 1 and metric.better is not None:
+        best = answer_of_choices(choices).choice or best
+    return next(
+        tuple(row.settings.values())
+        for row in sweep.rows
+        if setting_name(row.settings, sweep.scenario) == best.name
+    )
 
 
 def _worse_in_sweep(sweep: Sweep, choice: Choice) -> str:
@@ -232,13 +273,21 @@ def _worse_metrics(rows: Iterable[tuple[str, float | None, str | None]], told: s
         kind, _, statistic = name.partition(" ")
         value = readable_percent(relative, signed=True)
         by_kind.setdefault(kind.replace("_", " "), []).append(f"{statistic} {value}".strip())
-    texts = [f"{kind} {' and '.join(values)}" for kind, values in by_kind.items()]
+    texts = [
+        f"{kind} {' and '.join(filter(None, (', '.join(values[:-1]), values[-1])))}"
+        for kind, values in by_kind.items()
+    ]
     return f"; but {', '.join(texts)}" if texts else ""
 
 
 def choices_of_sweep(sweep: Sweep, metric: Metric = MEAN_WAIT) -> Iterator[Choice]:
     """Yield the settings that have the metric, the baseline first (of several the first)."""
     costs = {tuple(row.settings.values()): row for row in sweep.rows if row.metric == COST}
+    per_month = {
+        tuple(row.settings.values()): row.mean
+        for row in sweep.rows
+        if row.metric == PER_MONTH and is_money(sweep.currency)
+    }
     waits = [row for row in sweep.rows if row.metric == metric.name and row.mean is not None]
     bases = [row for row in waits if row.baseline is None]
     of_cost = metric.name == COST
@@ -248,7 +297,11 @@ def choices_of_sweep(sweep: Sweep, metric: Metric = MEAN_WAIT) -> Iterator[Choic
         differs = apart > sweep.relevant * abs(first.mean or 0.0) and cost.verdict != "noise"
         name, worth = setting_name(row.settings, sweep.scenario), _worth(row.verdict or "", metric)
         spent, ends = 0.0 if of_cost else cost.mean or 0.0, ends_of(row.interval)
-        yield Choice(name, row.mean or 0.0, *ends, worth, spent, differs and not of_cost, metric)
+        by_month = per_month.get(tuple(row.settings.values()))
+        yield Choice(
+            name, row.mean or 0.0, *ends, worth, spent, differs and not of_cost, metric,
+            by_month, sweep.currency,
+        )  # fmt: skip
 
 
 def _worth(verdict: str, metric: Metric) -> str:
@@ -335,11 +388,16 @@ def choices_of_comparison(comparison: Comparison) -> Iterator[Choice]:
     """Yield the base and the others, those that have a mean wait."""
     for number, pair in enumerate(comparison.pairs):
         found = {one.metric: one for one in pair.metrics}
-        wait, cost = found[WAIT], found[COST]
+        wait, cost, per_month = found[WAIT], found[COST], found[PER_MONTH]
+        if not is_money(comparison.currency):
+            per_month = msgspec.structs.replace(per_month, base=None, other=None)
         if wait.base is None:
             return
         if not number:
-            yield Choice(pair.base_name, wait.base, None, None, "", cost.base or 0.0, False)
+            yield Choice(
+                pair.base_name, wait.base, None, None, "", cost.base or 0.0, False,
+                per_month=per_month.base, currency=comparison.currency,
+            )  # fmt: skip
         if wait.other is None:
             continue
         base = wait.base
@@ -349,6 +407,7 @@ def choices_of_comparison(comparison: Comparison) -> Iterator[Choice]:
         yield Choice(
             pair.other_name, wait.other, low, high, wait.verdict or "", cost.other or 0.0,
             cost.verdict not in ("same", "noise", "small", None),
+            per_month=per_month.other, currency=comparison.currency,
         )  # fmt: skip
 
 

@@ -131,6 +131,8 @@ class Comparison(msgspec.Struct, frozen=True):
     """The first run against each of the others."""
 
     pairs: tuple[PairComparison, ...]
+    #: of costs, if all runs have the same; empty: it has no name; left out: they are builder-hours
+    currency: str | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def answer(self) -> str:
@@ -238,7 +240,11 @@ def compare(
     def on_metric() -> None:
         on_share(next(judged) / all_of_them)
 
-    return Comparison(tuple(_compare_pair(base, other, relevant, on_metric) for other in others))
+    currencies = {one.first.summary.currency for one in settings}
+    return Comparison(
+        tuple(_compare_pair(base, other, relevant, on_metric) for other in others),
+        currencies.pop() if len(currencies) == 1 else "",
+    )
 
 
 class Sides(NamedTuple):

@@ -30,6 +30,7 @@ direction is better. A direction: the noise is unknown."""
 Unit = Literal["s", "count", "ratio", "share"]
 
 WAITS = ("waiting_time", "response_time", "stretch", "matrix_response_time", "first_failure_time")
+PER_MONTH = "cost_per_month"
 LEVELS = {"p50": 0.5, "p95": 0.95}
 
 
@@ -75,6 +76,7 @@ METRICS: tuple[Metric, ...] = (
     Metric("attempts", "count", lambda s: s.attempts),
     Metric("builder_time", "s", lambda s: s.builder_time),
     Metric("cost", "ratio", lambda s: s.cost),
+    Metric(PER_MONTH, "ratio", lambda s: s.cost_per_month),
     Metric("idle_share", "share", lambda s: s.idle_share),
     Metric("throughput", "ratio", lambda s: s.throughput_per_s, "higher"),
     Metric("builders max", "count", lambda s: s.builders.max_running),
@@ -143,7 +145,7 @@ def verdict_of(
 
 
 def _direction(metric: Metric, *, up: bool) -> Direction:
-    if metric.name == "cost":
+    if metric.name in ("cost", PER_MONTH):
         return "dearer" if up else "cheaper"
     if metric.unit == "s" and metric.name not in ("builder_time", "over_provisioned_time"):
         return "longer" if up else "shorter"

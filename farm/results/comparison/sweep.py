@@ -54,6 +54,8 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True):
     #: of a farm's twin: its errors, mean and p95, shares
     twin: dict[str, float] | None = None
     rows: tuple[SweepRow, ...]
+    #: of costs; empty: the pools have prices without one; left out: costs are builder-hours
+    currency: str | msgspec.UnsetType = msgspec.UNSET
     #: keys that had no effect at all
     without_effect: tuple[str, ...] = ()
 
@@ -75,6 +77,7 @@ class Played(msgspec.Struct, frozen=True):
     seeds: Sequence[int]
     summaries: Mapping[Settings, Sequence[Figures]]
     twin: TwinErrors | None = None
+    currency: str | msgspec.UnsetType = msgspec.UNSET
 
     def named(self, settings: Settings) -> dict[str, str]:
         """Return the settings by axis."""
@@ -98,6 +101,7 @@ def judge(played: Played, baseline: Mapping[str, str], relevant: float) -> Sweep
         relevant=relevant,
         twin=None if played.twin is None else played.twin.model_dump(exclude_none=True),
         rows=rows,
+        currency=played.currency,
         without_effect=_without_effect(played),
     )
 

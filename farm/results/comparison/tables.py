@@ -19,10 +19,11 @@ from farm.results.comparison.answer import (
     setting_name,
 )
 from farm.results.comparison.comparison import Comparison, MetricComparison, PairComparison
-from farm.results.comparison.metrics import DIRECTIONS, METRICS, Metric, Unit, readable
+from farm.results.comparison.metrics import DIRECTIONS, METRICS, PER_MONTH, Metric, Unit, readable
 from farm.results.comparison.significance import Interval, ends_of
 from farm.results.comparison.sweep import Played, Sweep, SweepRow
 from farm.results.formatting import readable_percent, readable_span, sentence
+from farm.results.money import Currency, is_money, unit_of_cost
 from farm.scenario import TwinErrors
 from farm.scenario.model import NOT_DISTINGUISHABLE
 from farm.terminal.tables import (
@@ -63,7 +64,7 @@ def render_sweep(sweep: Sweep, metrics: Sequence[Metric]) -> Parts:
     if "frontier" in matrix.names:
         lines.append(
             "frontier: no other setting waits less on average and costs no more "
-            "(builder-hours at pool prices)"
+            f"({unit_of_cost(sweep.currency)})"
         )
     return group(answer, matrix, *(styled(line) for line in lines))
 
@@ -222,24 +223,24 @@ def render_comparison(comparison: Comparison) -> Parts:
     answer, pairs = styled(sentence(comparison.answer), "bold"), comparison.pairs
     differences = [styled(f"{pair.difference}.") for pair in pairs]
     if len(pairs) == 1:
-        return group(*differences, answer, _pair(pairs[0]))
+        return group(*differences, answer, _pair(pairs[0], comparison.currency))
     lines = [ABOUT, *_unknown(pairs), *(line for pair in pairs for line in _notes(pair))]
     lines.append("intervals: of two runs compared, and with --json")
     parts = [_parts(pair) for pair in pairs]
     return group(
         *differences,
         answer,
-        _metrics_by_run(pairs),
+        _metrics_by_run(pairs, comparison.currency),
         *(table for some in parts for table in some),
         *map(styled, dict.fromkeys(lines)),
     )
 
 
-def _metrics_by_run(pairs: Sequence[PairComparison]) -> Listing:
+def _metrics_by_run(pairs: Sequence[PairComparison], currency: Currency) -> Listing:
     """Return metrics by runs: each value, its difference from the base, and the verdict."""
     rows = [
         [name, base, *(cell for run in runs for cell in run)]
-        for name, base, runs in matrix_of_comparison(pairs)
+        for name, base, runs in matrix_of_comparison(pairs, currency)
     ]
     columns = [*texts(""), *numbers(pairs[0].base_name)]
     for pair in pairs:
@@ -247,13 +248,20 @@ def _metrics_by_run(pairs: Sequence[PairComparison]) -> Listing:
     return Listing(columns, rows)
 
 
+def _is_shown(metric: MetricComparison, currency: Currency) -> bool:
+    """Return whether a metric has values, and those by the month a meaning."""
+    if metric.metric == PER_MONTH and not is_money(currency):
+        return False
+    return bool(metric.base or metric.other)
+
+
 def matrix_of_comparison(
-    pairs: Sequence[PairComparison], metrics: Sequence[Metric] = METRICS
+    pairs: Sequence[PairComparison], currency: Currency, metrics: Sequence[Metric] = METRICS
 ) -> Iterator[tuple[str, str, list[tuple[str, Styled]]]]:
     """Yield each metric, its value in the base, and in each other run with what it is against."""
     names = {metric.name for metric in metrics}
     for found in zip(*(pair.metrics for pair in pairs), strict=True):
-        if found[0].metric not in names or not any(one.base or one.other for one in found):
+        if found[0].metric not in names or not any(_is_shown(one, currency) for one in found):
             continue
         runs = []
         for one in found:
@@ -265,10 +273,10 @@ def matrix_of_comparison(
         yield name, readable(found[0].base, found[0].unit), runs
 
 
-def _pair(pair: PairComparison) -> Parts:
+def _pair(pair: PairComparison, currency: Currency) -> Parts:
     table = Listing(
         (*texts(""), *numbers("base", "other", "difference", "from", "to", "verdict")),
-        [_compared(metric) for metric in pair.metrics if metric.base or metric.other],
+        [_compared(metric) for metric in pair.metrics if _is_shown(metric, currency)],
     )
     titles = [
         styled(f"base   {_called(pair.base, pair.base_name, pair.worlds[0])}"),

@@ -15,6 +15,7 @@ from farm.results.comparison.sweep import Sweep
 from farm.results.comparison.tables import shares_of
 from farm.results.figures.chart import COLOURS, Chart, label, time_unit
 from farm.results.formatting import readable_percent, readable_ratio, readable_span
+from farm.results.money import Currency, unit_of_cost
 
 ROW = 0.42
 #: the width of a character of a name, about; points
@@ -25,7 +26,6 @@ ALIKE = ("same", "noise", "small", "not distinguishable")
 Box = tuple[float, float, float, float]
 #: about as large as the axes of wait against cost are
 POINTS_OF_AXES = (250.0, 170.0)
-COST_UNIT = "builder-hours, each at its pool's price"
 #: where the name of a point may stand, right of it and above; beyond the four nearest, with a line
 PLACES = ((7, 5), (7, -13), (-7, -13), (-7, 5), *((x, y) for y in (19, 33, 47) for x in (7, -7)))
 FAR = 15
@@ -68,7 +68,7 @@ class _Axis(NamedTuple):
         return (value - self.low) / (self.high - self.low)
 
 
-def trade_off_chart(choices: Sequence[Choice]) -> list[Chart]:
+def trade_off_chart(choices: Sequence[Choice], currency: Currency = None) -> list[Chart]:
     """Return the picture of mean wait against cost, with the frontier; none for one setting.
 
     Points have their names where these fit, those of the base and of the frontier first; a page
@@ -82,7 +82,7 @@ def trade_off_chart(choices: Sequence[Choice]) -> list[Chart]:
     across, up = _cost_axis(costs), _wait_axis(waits)
     chart = Chart(
         "Mean wait against cost",
-        f"cost ({COST_UNIT}{', log scale' * across.is_log})",
+        f"cost ({unit_of_cost(currency)}{', log scale' * across.is_log})",
         f"mean wait ({unit}{', log scale' * up.is_log})",
         height=3.4,
     )
@@ -184,7 +184,7 @@ def sweep_charts(sweep: Sweep, metrics: Sequence[Metric]) -> list[Chart]:
                 name = ", ".join(row.settings.values()) or sweep.scenario
                 dots.append(Dot(name, row.mean, *ends_of(row.interval), row.verdict or ""))
         if dots:
-            charts.append(_dots(metric, dots))
+            charts.append(_dots(metric, dots, sweep.currency))
     return charts
 
 
@@ -240,12 +240,12 @@ def _ratios(title: str, dots: Sequence[Dot]) -> Chart:
     return _listed(chart, dots, 1.0)
 
 
-def _dots(metric: Metric, dots: Sequence[Dot]) -> Chart:
+def _dots(metric: Metric, dots: Sequence[Dot], currency: Currency) -> Chart:
     """Draw means with their intervals."""
     most = max(max(abs(end) for end in dot[1:4] if end is not None) for dot in dots)
     name, scale = time_unit(most) if metric.unit == "s" else ("", 1.0)
     name, scale = ("%", 0.01) if metric.unit == "share" else (name, scale)
-    name = COST_UNIT if metric.name == "cost" else name
+    name = unit_of_cost(currency) if metric.name == "cost" else name
     chart = Chart(metric.name.replace("_", " "), name, height=0.9 + ROW * len(dots))
     for place, dot in enumerate(dots):
         _dot(chart, place, dot, scale, readable(dot.value, metric.unit))

@@ -9,16 +9,29 @@ import numpy as np
 from farm.results.comparison.comparison import Comparison
 from farm.results.comparison.sweep import Sweep
 from farm.results.comparison.tables import remarks
-from farm.results.formatting import readable_percent, readable_ratio, readable_span, sentence
+from farm.results.formatting import readable_percent, readable_span, sentence
+from farm.results.money import Currency, is_money, readable_cost, readable_monthly
 from farm.results.summary.summary import Summary
 from farm.results.table.columns import known
 from farm.results.table.job_table import JobTable
 from farm.scenario import TwinErrors
 from farm.units import many
 
-COST = "cost: builder-hours at each pool's price (1 if it has none)"
-
 RINGS = "A ring in place of a dot: not told from the base, or too small a difference to matter."
+
+
+def about_cost(currency: Currency) -> str:
+    """Say what costs are."""
+    if not isinstance(currency, str):
+        return "cost: builder-hours"
+    unit = f" in {currency}" if currency else ""
+    return f"cost{unit}: builder-hours at each pool's price (1 if it has none)"
+
+
+def _monthly(summary: Summary) -> str:
+    if not is_money(summary.currency) or summary.cost_per_month is None:
+        return ""
+    return f", {readable_monthly(summary.cost_per_month, summary.currency)} at this load"
 
 
 def of_run(answer: str, summary: Summary) -> Iterator[str]:
@@ -83,6 +96,6 @@ def _of_builders(summary: Summary) -> str:
     builders = summary.builders
     return (
         f"{many(builders.joined, 'builder')} joined, at most {builders.max_running:,} at once. "
-        f"They cost {readable_ratio(summary.cost)}; "
+        f"They cost {readable_cost(summary.cost, summary.currency)}{_monthly(summary)}; "
         f"{readable_percent(summary.idle_share)} of the slot time paid was idle."
     )

@@ -11,6 +11,7 @@ import numpy as np
 from farm.core.model import Platform
 from farm.results.figures.time_axis import WallClock, instant
 from farm.results.formatting import spoken_in, spoken_number, spoken_span, spoken_unit
+from farm.results.money import Currency, is_money, readable_monthly
 from farm.results.summary.costs import Part
 from farm.results.summary.lateness import MAX_SHARE, Lateness
 from farm.results.summary.summary import Summary
@@ -48,11 +49,16 @@ class Remedy(NamedTuple):
     key: str
     before: object
     after: object
-    #: p95 wait of all jobs before and after, seconds
+    #: the pool of the jobs whose wait is told; None: all jobs, whose wait it shortens
+    waits_of: str | None
+    #: their p95 wait before and after, seconds
     wait_before: float
     wait: float
     #: how much longer builders are there for it, all together, seconds
     builder_time: float
+    #: what that costs in a month, in the currency of the scenario's prices, if it has any
+    per_month: float
+    currency: Currency
     #: the run-time estimates that another policy relies on; empty: on none
     relies_on: str = ""
 
@@ -371,15 +377,24 @@ def _advised(advice: Advice, wait: float, *, several_pools: bool) -> str:
     change = _change(first, several_pools=several_pools)
     cost = _cost(first)
     if not others:
-        return f"with {change} it is {spoken_span(first.wait)} ({cost})"
-    waits = _from_to(first.wait_before, first.wait)
-    texts = [f"first {change} (p95 {waits}, {cost})"]
-    texts += [
-        f"then {_change(remedy, several_pools=several_pools)} "
-        f"(→ {spoken_span(remedy.wait)}, {_cost(remedy)})"
-        for remedy in others
-    ]
+        whose = "" if first.waits_of is None else f" for {first.waits_of}"
+        return f"with {change} it is {spoken_span(first.wait)}{whose} ({cost})"
+    texts = [f"first {change} ({_waits_told(first)}, {cost})"]
+    told = first.waits_of
+    for remedy in others:
+        waits = f"→ {spoken_span(remedy.wait)}"
+        if remedy.waits_of != told:
+            waits = _waits_told(remedy)
+        told = remedy.waits_of
+        change = _change(remedy, several_pools=several_pools)
+        texts.append(f"then {change} ({waits}, {_cost(remedy)})")
     return ", ".join(texts)
+
+
+def _waits_told(remedy: Remedy) -> str:
+    """Return whose p95 wait a remedy changes, and how: ``p95 26 → 8.3 min``."""
+    whose = "" if remedy.waits_of is None else f"{remedy.waits_of} "
+    return f"{whose}p95 {_from_to(remedy.wait_before, remedy.wait)}"
 
 
 def _command(advice: Advice, wait: float) -> str:
@@ -420,8 +435,10 @@ def _from_to(before: float, after: float) -> str:
 
 
 def _cost(remedy: Remedy) -> str:
-    """Return the time of builders that a remedy takes."""
+    """Return what a remedy costs: the time of builders, or money if they have prices."""
     if remedy.pool is None:
         return "at no cost"
+    if is_money(remedy.currency):
+        return readable_monthly(remedy.per_month, remedy.currency, signed=True)
     hours = remedy.builder_time / 3600.0
     return f"{hours:+,.1f} builder-hours" if hours >= 0.05 else "the same builder-hours"

@@ -24,6 +24,9 @@ from farm.results.table.columns import Flags, Numbers, in_order_of_appearance, n
 from farm.results.table.job_columns import Jobs, by_outcome, invocation_of
 from farm.results.table.runs import Runs
 
+MONTH = 365.25 * 86400.0 / 12
+"""Seconds of a mean month."""
+
 WorldName = Literal["simulated", "live"]
 
 
@@ -51,6 +54,8 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     as_taskcluster: bool = False
     #: the tariffs, by pool
     bills: Mapping[str, Bill] = {}
+    #: of their prices; empty: it has no name; UNSET: costs are builder-hours
+    currency: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
@@ -72,6 +77,8 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     cost: float
     idle_share: float | None
     throughput_per_s: float | None
+    #: what the builders cost in a month at this rate; None: the run has no length
+    cost_per_month: float | None = None
 
 
 class Counted:
@@ -106,6 +113,8 @@ class Counted:
         """Return the figures of each run."""
         runs, times = self._runs, self._builder_times()
         spreads, numbers = self._spreads(), range(len(runs.seeds))
+        costs = list(map(self.costs.total, numbers))
+        months = [None if length is None else length / MONTH for length in self.lengths]
         served = [spread.count for spread in spreads["response_time"]]
         columns: dict[str, Sequence[Any]] = {
             "seed": runs.seeds,
@@ -117,9 +126,10 @@ class Counted:
             "builder_time": times.present,
             "utilization": list(map(_ratio, times.busy, times.slots)),
             "fairness_index": self._fairness(),
-            "cost": list(map(self.costs.total, numbers)),
+            "cost": costs,
             "idle_share": list(map(self.costs.idle_share, numbers)),
             "throughput_per_s": list(map(_ratio, served, self.lengths)),
+            "cost_per_month": list(map(_ratio, costs, months)),
         }
         rows = zip(*columns.values(), strict=True)
         return [Figures(**dict(zip(columns, row, strict=True))) for row in rows]

@@ -99,6 +99,10 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     idle_share: float | None = None
     #: jobs served ÷ the length of the window
     throughput_per_s: float | None = None
+    #: what the builders cost in a month at this rate; None: the run has no length
+    cost_per_month: float | None = None
+    #: of all costs; empty: the pools have prices without one; left out: costs are builder-hours
+    currency: str | msgspec.UnsetType = msgspec.UNSET
     pools: dict[str, Part] = {}
     platforms: dict[str, Part] = {}
     #: by invocation, if the jobs' attributes give one
@@ -211,6 +215,7 @@ class Measured:
             world=info.world,
             engine=info.engine,
             policy=info.policy,
+            currency=info.currency,
             recorded_waiting_time=_recorded_waits(counted.jobs, counted.lost),
             percentile_error=self._percentile_error,
             saved_time=counted.records.saved_time(counted.jobs),

@@ -11,6 +11,7 @@ from farm.results.formatting import (
     readable_span,
     sentence,
 )
+from farm.results.money import is_money, readable_cost, readable_monthly
 from farm.results.summary.costs import Part
 from farm.results.summary.summary import Quiescence, Summary
 from farm.terminal.tables import (
@@ -54,22 +55,26 @@ def _pools(pools: Mapping[str, Part]) -> Listing:
 
 def _events(summary: Summary) -> list[tuple[str, object]]:
     saved = (("time saved", readable_span(summary.saved_time)),) if summary.saved_time else ()
-    cost = (
-        f"{readable_ratio(summary.cost)} builder-hours at pool prices, "
-        f"{readable_percent(summary.idle_share)} of it idle"
-    )
     return [
         ("jobs", _jobs(summary)),
         ("makespan", readable_span(summary.makespan)),
         ("builders", _builders(summary)),
         ("builder time", readable_span(summary.builder_time)),
-        ("cost", cost),
+        ("cost", _cost(summary)),
         *saved,
         *_at_the_end(summary.quiescence),
         ("utilization", readable_percent(summary.utilization)),
         ("fairness", f"{summary.fairness_index:.3f}"),
         ("took", f"{readable_span(summary.wall_time)} of real time, {summary.events:,} events"),
     ]
+
+
+def _cost(summary: Summary) -> str:
+    cost = readable_cost(summary.cost, summary.currency)
+    text = f"{cost}, {readable_percent(summary.idle_share)} of it idle"
+    if not is_money(summary.currency) or summary.cost_per_month is None:
+        return text
+    return f"{text}; {readable_monthly(summary.cost_per_month, summary.currency)} at this load"
 
 
 def _at_the_end(found: Quiescence | None) -> list[tuple[str, str]]:
