@@ -78,6 +78,18 @@ def test_the_doctor_tries_its_advice_on_the_records(farm, short) -> None:
     assert re.search(r"\(p95 wait (.*) in simulation, \1 recorded\)\.$", said)
 
 
+@pytest.mark.slow
+def test_the_page_of_records_has_the_advice_too(farm, short) -> None:
+    """Below the verdicts."""
+    folder = short.parent
+    package.simulate(str(short), out=folder / "run")
+    farm("import", "csv", folder / "run" / "jobs.csv", "-o", folder / "mine")
+    farm("report", folder / "mine", "-o", folder / "page.html")
+    page = (folder / "page.html").read_text(encoding="utf-8")
+    assert re.search(r"<p>In simulation: p95 wait .* more amd64-virtual builders? it is ", page)
+
+
+@pytest.mark.slow
 def test_records_that_a_simulation_does_not_repeat_get_the_command(farm, short) -> None:
     """No remedy is told that was tried on a farm which waits otherwise."""
     run = package.simulate(str(short), out=short.parent / "run")
