@@ -15,7 +15,7 @@ from farm.core.model import Cause, Job
 from farm.results.comparison import significance
 from farm.results.comparison.significance import student_quantile
 from farm.results.summary.builder_time import Window
-from farm.results.summary.objectives import Term, measure, parse_objective
+from farm.results.summary.objectives import Term, measured, parse_objective
 from farm.results.table.records import Recorder, RunRecords
 
 
@@ -75,12 +75,12 @@ def test_statistics_are_of_the_jobs_that_count() -> None:
     """Percentiles by the one rule; a job that was given up waits forever."""
     (p50,) = parse_objective("p50(waiting_time) < 1")
     (stretch,) = parse_objective("mean(stretch) < 1")
-    assert measure(records(0.0, 10.0, 20.0), Window(), p50) == 10.0
-    assert measure(records(0.0, 10.0), Window(), p50) == 5.0
-    assert measure(records(0.0, 10.0), Window(), stretch) == 1.5
-    assert measure(records(0.0, 10.0, math.inf), Window(), p50) == 10.0
-    assert measure(records(0.0, math.inf, math.inf), Window(), p50) == math.inf
-    assert measure(records(), Window(), p50) == 0.0
+    assert measured(records(0.0, 10.0, 20.0), Window(), p50) == 10.0
+    assert measured(records(0.0, 10.0), Window(), p50) == 5.0
+    assert measured(records(0.0, 10.0), Window(), stretch) == 1.5
+    assert measured(records(0.0, 10.0, math.inf), Window(), p50) == 10.0
+    assert measured(records(0.0, math.inf, math.inf), Window(), p50) == math.inf
+    assert measured(records(), Window(), p50) is None
 
 
 def in_matrix(name: str, number: int, cause: Cause = Cause.FINISHED) -> EndJob:
@@ -98,9 +98,9 @@ def test_a_matrix_with_a_job_that_was_given_up_takes_forever() -> None:
     given_up = [in_matrix("a", n, Cause.UNRUNNABLE) for n in range(4)]
     ends = [*given_up, in_matrix("a", 4), in_matrix("b", 0), in_matrix("c", 0)]
     found = recorded(ends)
-    assert measure(found, Window(), longest) == math.inf
-    assert measure(found, Window(), p50) == 10.0
-    assert measure(recorded(given_up), Window(), p50) == math.inf
+    assert measured(found, Window(), longest) == math.inf
+    assert measured(found, Window(), p50) == 10.0
+    assert measured(recorded(given_up), Window(), p50) == math.inf
 
 
 def test_a_matrix_with_jobs_that_never_ended_counts_once() -> None:
@@ -109,10 +109,10 @@ def test_a_matrix_with_jobs_that_never_ended_counts_once() -> None:
     (longest,) = parse_objective("max(matrix_response_time) < 1m")
     ends = [in_matrix(f"done{n}", 0) for n in range(3)]
     found = recorded(ends, *(in_matrix("lost", n).job for n in range(20)))
-    assert measure(found, Window(), longest) == math.inf
-    assert measure(found, Window(), p50) == 10.0
+    assert measured(found, Window(), longest) == math.inf
+    assert measured(found, Window(), p50) == 10.0
     alone = recorded(ends, Job(id="x", service_time=1.0))
-    assert measure(alone, Window(), longest) == 10.0
+    assert measured(alone, Window(), longest) == 10.0
 
 
 def test_strict_and_weak_limits() -> None:

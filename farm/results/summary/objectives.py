@@ -236,12 +236,6 @@ def value_of(
     return None if part is None else PART_FIGURES[term.metric](part)
 
 
-def measure(records: RunRecords, window: Window, term: Term, pools: Sequence[Pool] = ()) -> float:
-    """Return the term's statistic in a run; 0 if no job has such a value. See ``measured``."""
-    value = measured(records, window, term, pools)
-    return 0.0 if value is None else value
-
-
 def value_of_tallied(records: Tallied, term: Term, pools: Sequence[Pool]) -> float | None:
     """Return the value of a term of the jobs in a run that let its jobs go: all of them ended.
 
