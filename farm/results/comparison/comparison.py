@@ -241,9 +241,14 @@ def compare(
         on_share(next(judged) / all_of_them)
 
     currencies = {one.first.summary.currency for one in settings}
+    currency: str | msgspec.UnsetType = ""
+    if len(currencies) == 1:
+        [currency] = currencies
+    elif msgspec.UNSET in currencies:
+        currency = msgspec.UNSET
     return Comparison(
         tuple(_compare_pair(base, other, relevant, on_metric) for other in others),
-        currencies.pop() if len(currencies) == 1 else "",
+        currency,
     )
 
 
