@@ -20,6 +20,7 @@ from farm.core.errors import InputError
 from farm.core.model import Job
 from farm.results.comparison.answer import Choice
 from farm.results.figures.chart import COLOURS, DARK, Chart
+from farm.results.figures.lines import Figure
 from farm.results.report.comparison_figures import trade_off_chart
 from farm.results.report.over_time import JobsOverTime, busy_shares, highest, lanes
 from farm.results.table.job_table import table_of
@@ -163,7 +164,9 @@ def test_a_chart_has_the_ground_of_its_page_and_a_picture_brings_its_own(tmp_pat
     """A white chart on a dark page, or light text on a white one, cannot be read."""
     chart = Chart("A chart")
     chart.line("line", [1.0, 2.0], [4.0, 3.0])
-    assert not re.search(r"fill: (#fff|white)", chart.themed)
+    bars = Figure("Bars", {"line": [(0.0, 1.0), (1.0, 2.0)]}, ("x", "y"), [(0.0, 0.5, 1.5)]).draw()
+    for themed in (chart.themed, bars.themed):
+        assert not re.search(r"(fill|stroke): (#|white)", themed)
     picture = chart.save(tmp_path / "chart.svg").read_text()
     assert 'style="fill: #ffffff"' in picture
     assert f'[style*="fill: #ffffff"]{{fill:{DARK["page"]}!important}}' in picture

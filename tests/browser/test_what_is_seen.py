@@ -16,6 +16,7 @@ import farm
 from farm.app.report import follow_run
 from farm.cli.main import app
 from farm.records.bundle import write_bundle
+from farm.results.figures.lines import Figure, write_figures
 from farm.results.run_directory import META
 from tests.fixtures.chromium import Chromium
 from tests.records.attempts import MONDAY, bundle_of, served
@@ -108,6 +109,12 @@ def pages(folder: Path) -> dict[str, Path]:
     objective = "p95(waiting_time) < 2m"
     plan = folder / "plan.html"
     _command("plan", "fair-share-two-teams", "--slo", objective, "-n", 2, "-q", "--plot", plan)
+    thesis = folder / "study.html"
+    _command("admin", "study", "thesis", "--part", "evaluation", "--runs", 2, "-q", "-o", thesis)
+    slowdowns = {"median": [(0.0, 1.0), (1.0, 2.3), (2.0, 4.3)]}  # as calibrate draws them
+    bars = [(0.0, 0.9, 1.1), (1.0, 2.0, 2.6), (2.0, 3.9, 4.8)]
+    figure = Figure("Slowdown", slowdowns, ("heavy jobs", "slowdown"), bars)
+    write_figures(folder / "calibration.html", [figure], "--plot")
     settings = {"scheduling.policy": ["fifo", "sjf", "ljf"], "pools.0.builders": [4, 6]}
     sweep = farm.sweep("fair-share-two-teams", settings, replications=2)
     return {
@@ -123,6 +130,8 @@ def pages(folder: Path) -> dict[str, Path]:
         "progress": _in_progress(folder),
         "score": folder / "score.html",
         "plan": plan,
+        "study": thesis,
+        "calibration": folder / "calibration.html",
     }
 
 
@@ -138,7 +147,7 @@ def pictures(folder: Path) -> dict[str, Path]:
 
 NAMES = (
     "run", "invocations", "autoscaled", "estimates", "comparison", "sweep", "records", "progress",
-    "score", "plan",
+    "score", "plan", "study", "calibration",
 )  # fmt: skip
 PICTURES = ("queue", "utilization", "slots", "invocations")
 
