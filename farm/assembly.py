@@ -282,6 +282,7 @@ def run_info(scenario: Scenario, world: WorldName, engine: str) -> RunInfo:
         },
         until=scenario.ends_at,
         fair_share=scenario.scheduling.fair_share,
+        weights=scenario.scheduling.weights,
         as_taskcluster=scenario.scheduling.compatibility == "taskcluster",
         bills={pool.name: Bill(pool.price, pool.billing_unit) for pool in scenario.pools},
         currency=msgspec.UNSET if scenario.unit_of_cost is None else scenario.unit_of_cost,

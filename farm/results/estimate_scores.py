@@ -25,6 +25,8 @@ from farm.core.events import BuilderJoined, EstimateMade, JobFinished, JobStarte
 from farm.core.fields import json_name
 from farm.core.model import Builder, Job
 from farm.forecasts.runtime.interface import RuntimeEstimator
+from farm.results.formatting import readable_percent, spoken_span
+from farm.units import many
 
 if TYPE_CHECKING:
     from farm.results.log.reader import Entry
@@ -39,6 +41,8 @@ QUEUE_LENGTHS = (1, 11, 51, 201, 1001)
 HORIZONS = (0.0, 60.0, 300.0, 1800.0, 7200.0)
 ERRORS = ("bias_time", "mean_absolute_error_time", "median_absolute_error_time", "relative_error")
 MINUTE = 60.0
+MIN_BIAS_SHARE = 0.5
+"""Share of the mean absolute error from which the bias is worth a word."""
 
 
 def _errors(estimated: Numbers, true: Numbers) -> dict[str, float | None]:
@@ -183,6 +187,43 @@ def score(entries: Iterable[Entry]) -> list[Score]:
                 # a job that was served by another's execution
                 dispatched.setdefault(command.job.id, (command.dispatched_at, command.job))
     return [_score(made, dispatched) for made in estimates.values()]
+
+
+def answer_of(scores: Sequence[Score]) -> str:
+    """Say how good the estimates of a run are; of several estimators, the one closest to the truth.
+
+    Why the others are worse the tables tell; that they are is said here, too.
+    """
+    scored = [one for one in scores if one.scored]
+    if not scored:
+        return "no job of this run that waited has an estimate, so none can be scored"
+    best = min(scored, key=_relative_error)
+    share = ""
+    if best.relative_error is not None:
+        share = f", {readable_percent(best.relative_error)} of the wait"
+    text = (
+        f"the estimates of {many(best.scored, 'job')} that waited are off by "
+        f"{spoken_span(best.mean_absolute_error_time or 0.0)} on average{share}{_bias_of(best)}"
+    )
+    if best.within_p10_p90 is not None:
+        held = readable_percent(best.within_p10_p90)
+        text += f"; {held} of the intervals P10 - P90 held, which should be 80 %"
+    others = len(scored) - 1
+    if others:
+        text += f"; this is {best.name}, and {many(others, 'other estimator')} came less near"
+    return text
+
+
+def _relative_error(score: Score) -> float:
+    return math.inf if score.relative_error is None else score.relative_error
+
+
+def _bias_of(score: Score) -> str:
+    """Say in which direction estimates err, where that is much of how far they do."""
+    bias, error = score.bias_time, score.mean_absolute_error_time
+    if not bias or not error or abs(bias) < MIN_BIAS_SHARE * error:
+        return ""
+    return ", for the most part too late" if bias > 0 else ", for the most part too early"
 
 
 def _score(made: Sequence[EstimateMade], dispatched: Mapping[str, tuple[float, Job]]) -> Score:

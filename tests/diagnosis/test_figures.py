@@ -241,6 +241,20 @@ def test_the_command_answers_first(tmp_path: Path, farm: Callable[..., Said]):
     assert found["figures"]["platforms"][0]["run_time_s"]["count"] == 400
 
 
+def test_each_verdict_stands_out(
+    tmp_path: Path, farm: Callable[..., Said], monkeypatch: pytest.MonkeyPatch
+):
+    """The kind of every platform's verdict is bold, not that of the first alone."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    attempts = played(servers=8)
+    other = [replace(one, id=f"o{one.id}", platform="other") for one in attempts]
+    write_bundle(tmp_path / "b", bundle_of([*attempts, *other]))
+    lines = farm("doctor", tmp_path / "b").out.split("\n\n")[0].splitlines()[1:]
+    verdicts = [line for line in lines if ": " in line]
+    assert len(verdicts) == 2
+    assert all("\x1b[1m" in line for line in verdicts)
+
+
 @pytest.mark.parametrize("kind", ["bundle", "csv"])
 def test_a_first_scenario_waits_as_the_farm_did(
     kind: str, tmp_path: Path, farm: Callable[..., Said]

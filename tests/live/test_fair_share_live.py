@@ -79,6 +79,14 @@ def test_jobs_invocations_and_turns_of_a_live_farm(up: Up):
         "jobs", "--by", "team", "--where", "invocation=bee/x", code=2
     )
     assert "1 slot" not in up.farm("jobs", "--by", "team")
+    waits = {row["name"]: row for row in up.rows("jobs", "--by", "invocation")}
+    assert list(waits) == ["ada/build-1", "bee/build-2", "bee/build-3"]
+    assert (waits["ada/build-1"]["waiting"], waits["ada/build-1"]["running"]) == (2, 2)
+    assert waits["ada/build-1"]["mean_waiting_time_s"] >= 0
+    assert waits["bee/build-2"]["mean_waiting_time_s"] is None
+    assert waits["bee/build-2"]["longest_waiting_time_s"] > 0
+    assert "longest now" in up.farm("jobs", "--by", "attribute.team")
+    assert "allowed: team, user, kind" in up.farm("jobs", "--by", "colour", code=2)
 
     (why,) = json.loads(up.farm("job", "a3", "--why", "--json"))
     team, _ = why["turns"]

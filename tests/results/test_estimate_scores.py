@@ -7,7 +7,7 @@ import pytest
 from farm.core.commands import StartJob
 from farm.core.events import EstimateMade, JobsSubmitted
 from farm.core.model import Job, Platform
-from farm.results.estimate_scores import score
+from farm.results.estimate_scores import answer_of, score
 from farm.results.log.reader import Entry
 
 
@@ -87,3 +87,26 @@ def test_two_sided_coverage_and_close_estimates_by_platform() -> None:
     assert (any_.platform, any_.scored, any_.within_p10_p90) == ("any/virtual", 3, 1 / 3)
     assert (arm.platform, arm.intervals, arm.within_minute) == ("arm64/virtual", 0, 1.0)
     assert arm.within_p10_p90 is None
+
+
+def test_a_sentence_says_how_good_the_estimates_are() -> None:
+    """A user who reads nothing else learns how far off they are, in which direction, and which."""
+    deciles = tuple(float(n) for n in range(10, 100, 10))
+    made = [told(name, 50.0, 3, deciles) for name in "abc"]
+    other = EstimateMade(0.0, "a", "rollout", 45.0, "oracle", 3)
+    came = [dispatched(40.0, "a", "b"), dispatched(5.0, "c")]
+    scores = score([*made, Entry(other, [], 1), *came])
+    assert answer_of(scores[:1]) == (
+        "the estimates of 3 jobs that waited are off by 22 s on average, 76.5 % of the wait, for "
+        "the most part too late; 66.7 % of the intervals P10 - P90 held, which should be 80 %"
+    )
+    assert "off by 5 s" in answer_of(scores)
+    others = "this is rollout + oracle, and 1 other estimator came less near"
+    assert answer_of(scores).endswith(others)
+
+
+def test_a_sentence_says_that_nothing_can_be_scored() -> None:
+    """Jobs that started at once needed no estimate."""
+    assert answer_of(score([told("b", 0.0, 0), dispatched(0.0, "b")])) == (
+        "no job of this run that waited has an estimate, so none can be scored"
+    )

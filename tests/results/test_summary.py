@@ -25,7 +25,8 @@ from farm.results.descriptive_statistics import quantile, spread_of
 from farm.results.log.reader import read_log
 from farm.results.summary.builder_time import BuilderCounts, Window, builder_times
 from farm.results.summary.costs import JobCounts
-from farm.results.summary.figures import RunInfo, jain_index
+from farm.results.summary.fairness import jain_index
+from farm.results.summary.figures import RunInfo
 from farm.results.summary.summary import Quiescence, Summary, summarise
 from farm.results.summary.table import render_summary
 from farm.results.table.columns import Coded, Table
@@ -80,8 +81,8 @@ def test_each_job_is_counted_once(summary: Summary) -> None:
         # builders are there from joining until gone; slots are busy from dispatch to end
         ("builder_time", 40 + 6 + 32),
         ("utilization", (40 + 6) / 78),
-        # red's mean stretch is 2.25, blue's 1.5
-        ("fairness_index", jain_index([2.25, 1.5])),
+        # of the slot time red was entitled to 25 s and had 20, blue to 15 s and had 20
+        ("fairness_index", pytest.approx(jain_index([20 / 25, 20 / 15]), abs=1e-6)),
     ],
 )
 def test_a_number_is_the_one_calculated_by_hand(summary: Summary, name: str, value: float) -> None:
@@ -177,6 +178,17 @@ def test_no_number_is_cut_on_a_narrow_terminal(width: int) -> None:
     [wait] = [line.split()[2:] for line in lines if line.startswith("waiting time")]
     assert wait[0] == "8m41s"
     assert {*wait} <= {"8m41s", "4m38s", "25m53s", "42m20s", "44m39s", "655"}
+
+
+def test_waits_are_told_by_invocation() -> None:
+    """Whose jobs wait, which the mean of all hides: calm's hardly do."""
+    lines = shown(farm.simulate("fair-share-two-teams").kept.summary, 80).splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("invocation"))
+    loud, calm = (line.split() for line in lines[at + 1 : at + 3])
+    assert (loud[:2], calm[:2]) == (["loud", "200"], ["calm", "15"])
+    assert loud[2].startswith("1m")
+    assert calm[2].endswith("s")
+    assert "m" not in calm[2].removesuffix("ms")
 
 
 @pytest.mark.parametrize(

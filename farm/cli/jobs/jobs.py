@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, get_args
 
 import typer
 
 from farm.app.jobs.filter import JobFilter, JobState
 from farm.app.jobs.job_descriptions import row_of
+from farm.app.jobs.waits import Waits, key_of, waits_by
 from farm.app.long_running.farm_place import reach
 from farm.cli.jobs.job_options import Wanted, Where, filter_of
 from farm.core.errors import InputError
 from farm.core.queues.fair_share.listing import Filter
 from farm.live.store.job_reader import KnownJob, state_of
+from farm.results.formatting import readable_span
 from farm.terminal.field_options import with_fields
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.terminal.output import note, print_json, remark, warn
@@ -31,14 +34,13 @@ FIRST_TO_GO = ("kind", "reason", "response", "user", "builder", "platform")
 
 #: what is listed of invocations, by the state of jobs
 SHOWN: dict[str, Filter] = {"all": "all", "live": "active", "waiting": "queued"}
-By = Literal["team"]
 
 
 @with_fields
 def jobs(
     *,
     where: Where = None,
-    by: Annotated[By | None, typer.Option("--by")] = None,
+    by: Annotated[str | None, typer.Option("--by", metavar="KEY")] = None,
     path: Annotated[str, typer.Argument(hidden=True)] = "",
     snapshot: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
     state: Annotated[JobState | None, typer.Option(hidden=True)] = None,
@@ -63,8 +65,12 @@ def jobs(
     of jobs also the expected run time. Only with state=waiting: invocations with waiting jobs, in
     order of their turn; with state=live: those with waiting or running jobs.
 
+    With --by user, or another key, and with --by team without fair share: how many jobs wait, run
+    and have ended, and how long they waited.
+
     Args:
-        by: To whom jobs are charged.
+        by: To whom jobs are charged (team), or what they are put together by: user, kind, matrix,
+            platform, pool, invocation (TEAM/USER), or attribute.NAME.
         path: With --by team: the invocation.
         snapshot: With --by team: a file written by farm status --save, instead of the live farm.
         state: Which jobs; live: waiting or running.
@@ -78,10 +84,21 @@ def jobs(
         farm jobs                              what waits and runs
         farm jobs --where user=bob,state=all   all jobs of bob, ended ones too
         farm jobs --by team                    whose turn it is, under fair share
+        farm jobs --by user                    whose jobs wait how long
     """
     states = sorted(get_args(JobState), key=lambda one: one != ("all" if by else "live"))
     wanted, _ = filter_of(wanted, where, state, states)
+    if by and not (path or snapshot):
+        with reach(redis, folder) as client:
+            status = client.status()
+            if by != "team" or not status.fair_share:
+                key = key_of("attribute.team" if by == "team" else by, client)
+                found = waits_by(wanted.found(client, stable=True, warn=warn), key, status.at)
+                _show_waits(by, found, limit, as_json=as_json)
+                return
     if by:
+        if by != "team":
+            raise InputError(f"--by: found {by!r} with a path or --snapshot; allowed: team")
         only = JobFilter(state=wanted.state, invocation=wanted.invocation)
         if wanted != only or wanted.state not in SHOWN:
             allowed = f"invocation, and state={'|'.join(SHOWN)}"
@@ -114,6 +131,38 @@ def jobs(
     if more:
         place = f"--after {shown[-1].job.id}" if stable else f"--offset {offset + limit}"
         remark(f"more: farm jobs {wanted.words()} {place}")
+
+
+def _show_waits(by: str, waits: Sequence[Waits], limit: int | None, *, as_json: bool) -> None:
+    if as_json:
+        print_json(*waits)
+        return
+    if not waits:
+        note("no jobs are like this")
+        return
+    shown = waits[: (20 if limit is None else limit) or None]
+    rows = [
+        (
+            one.name or "-",
+            *(f"{count:,}" for count in (one.waiting, one.running, one.ended)),
+            *map(
+                readable_span,
+                (one.mean_waiting_time, one.p95_waiting_time, one.longest_waiting_time),
+            ),
+        )
+        for one in shown
+    ]
+    heads = ("waiting", "running", "ended", "mean wait", "p95 wait", "longest now")
+    rest = len(waits) - len(shown)
+    caption = f"{rest:,} more with shorter waits: --limit 0" if rest else ""
+    note(
+        Listing(
+            (*texts(by.removeprefix("attribute.")), *numbers(*heads)),
+            rows,
+            caption=caption,
+            first_to_go=("ended", "running", "longest now"),
+        )
+    )
 
 
 def _cells(job: KnownJob) -> list[Cell]:

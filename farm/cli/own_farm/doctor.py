@@ -33,7 +33,8 @@ from farm.terminal.output import (
     shared_progress,
     this_command,
 )
-from farm.terminal.tables import Listing, folding, numbers
+from farm.terminal.plain_text import MAX_MESSAGE, plain
+from farm.terminal.tables import Cell, Listing, Styled, folding, numbers
 
 MIN_OBJECTIVE = 1e-3
 """Seconds; a shorter wait cannot be aimed at."""
@@ -105,8 +106,9 @@ def doctor(
     remark(f"would they wait less with …? {command}")
 
 
-def _row(verdict: Verdict) -> tuple[str, str]:
-    return verdict.platform or "(no labels)", f"{verdict.kind}: {verdict.text}"
+def _row(verdict: Verdict) -> tuple[Cell, Cell]:
+    text = plain(verdict.text, MAX_MESSAGE)
+    return verdict.platform or "(no labels)", Styled((f"{verdict.kind}: ", "bold"), (text, ""))
 
 
 def _table(figures: FarmFigures) -> Listing:

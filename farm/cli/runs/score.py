@@ -13,12 +13,18 @@ import typer
 from farm.app.forecasts.run_times import rungs_of
 from farm.app.runs.estimates import scores_of
 from farm.core.errors import InputError
-from farm.results.estimate_scores import Accuracy, Bin, RungScore, Score
+from farm.results.estimate_scores import (
+    Accuracy,
+    Bin,
+    RungScore,
+    Score,
+    answer_of,
+)
 from farm.results.figures.lines import Figure, write_figures
-from farm.results.formatting import readable_span
+from farm.results.formatting import readable_span, sentence
 from farm.terminal.options import AsJson, Plot, RunPath
 from farm.terminal.output import note, print_json, progress
-from farm.terminal.tables import Listing, numbers, texts
+from farm.terminal.tables import Listing, numbers, styled, texts
 from farm.units import format_roughly, many
 
 MAX_RUNGS = 20
@@ -63,6 +69,7 @@ def score(
         print_json(scores, pretty=True)
         return
     note(
+        styled(sentence(answer_of(scores)), "bold"),
         _overview(scores),
         _by_platform(scores),
         _by("by number of waiting jobs", scores, "by_queue_length"),

@@ -39,9 +39,9 @@ from farm.terminal.tables import (
 )
 
 ABOUT = (
-    "stretch: response time ÷ service time alone; fairness index: Jain's, of the parties' mean "
-    "stretches: 1 is even; cost: builder-hours, each at its pool's price; idle share: of the slot "
-    "time paid; throughput: jobs a second"
+    "stretch: response time ÷ service time alone; fairness index: Jain's, of the slot time that "
+    "parties got over what they were entitled to: 1 is even; cost: builder-hours, each at its "
+    "pool's price; idle share: of the slot time paid; throughput: jobs a second"
 )
 MOST_PARTS = 12
 """Parts of the jobs in a table, those that changed most."""

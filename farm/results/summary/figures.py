@@ -20,7 +20,8 @@ from farm.results.summary.builder_time import (
     builder_times,
 )
 from farm.results.summary.costs import Bill, Costs, JobCounts, Parts, Place
-from farm.results.table.columns import Flags, Numbers, in_order_of_appearance, numbered
+from farm.results.summary.fairness import SlotShares
+from farm.results.table.columns import Flags, Numbers, numbered
 from farm.results.table.job_columns import Jobs, by_outcome, invocation_of
 from farm.results.table.runs import Runs
 
@@ -34,8 +35,8 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What a summary needs to know about a run besides its records.
 
     ``window`` is the run phase; ``fair_share`` the attributes by which jobs are charged, outermost
-    first: the first is the party of the fairness index. ``as_taskcluster``: count what the
-    Taskcluster simulator counts (``RunRecords.touching``).
+    first: the first is the party of the fairness index, which has ``weights``.
+    ``as_taskcluster``: count what the Taskcluster simulator counts (``RunRecords.touching``).
     """
 
     name: str
@@ -51,6 +52,8 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     #: the run lasted at least until then: its builders were present, even if nothing happened
     until: float = 0.0
     fair_share: tuple[str, ...] = ()
+    #: of invocations, where it is not 1
+    weights: Mapping[str, float] = {}
     as_taskcluster: bool = False
     #: the tariffs, by pool
     bills: Mapping[str, Bill] = {}
@@ -161,12 +164,17 @@ class Counted:
         return list(map(int, self._runs.total(self._run, attempts).tolist()))
 
     def _fairness(self) -> list[float]:
-        """Return Jain's index of the parties' mean stretches, in order of their first ends."""
-        jobs, some = self.jobs, self.jobs.has_stretch
-        party, names = parties_of(jobs, self._info.fair_share)
-        number, found = in_order_of_appearance(self._run[some] * len(names) + party[some])
-        means = np.bincount(number, jobs.stretch[some]) / np.bincount(number)
-        return [jain_index(each.tolist()) for each in self._runs.parts(found // len(names), means)]
+        """Return the index of each run; with fewer than two parties it is 1."""
+        count = len(self._runs.seeds)
+        party, names = parties_of(self.jobs, self._info.fair_share)
+        if len({*names} - {""}) < 2:
+            return [1.0] * count
+        indices = []
+        for jobs, part in zip(self._parts(self.jobs), self._parts(party), strict=True):
+            shares = SlotShares(self._info.weights)
+            shares.take(jobs, part, names)
+            indices.append(shares.index())
+        return indices
 
     def _counts(self) -> list[JobCounts]:
         lost = len(self.lost)
@@ -213,16 +221,3 @@ def parties_of(jobs: Jobs, fair_share: Sequence[str]) -> tuple[Numbers, list[str
     # jobs without attributes are the last
     of, names = numbered([*(name.partition("/")[0] for name in invocations), ""])
     return of[jobs.attributes.numbers], names
-
-
-def jain_index(shares: Sequence[float]) -> float:
-    """Return Jain's fairness index (Σx)² ÷ (n·Σx²): 1 is even, 1/n is everything for one.
-
-    Source: Jain, Chiu, Hawe, "A Quantitative Measure of Fairness", DEC TR-301 (1984). It is 1.0
-    for no shares, for one share, and if all are zero.
-    """
-    squares = sum(share * share for share in shares)
-    if not shares or squares == 0.0:
-        return 1.0
-    total = sum(shares)
-    return total * total / (len(shares) * squares)

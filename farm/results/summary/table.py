@@ -27,6 +27,9 @@ from farm.terminal.tables import (
 )
 from farm.units import many
 
+MAX_INVOCATIONS = 10
+"""Invocations in a table on the terminal; a page has more."""
+
 
 def render_summary(summary: Summary) -> Parts:
     """Return a summary as rich tables: times, and costs."""
@@ -34,7 +37,11 @@ def render_summary(summary: Summary) -> Parts:
     if summary.world == "live":
         where += f", {summary.engine}"  # the server; a simulation is the same by either engine
     title = Styled((summary.name, "bold"), (where, ""))
-    parts = [_pools(summary.pools)] if len(summary.pools) > 1 else []
+    parts = []
+    if len(summary.pools) > 1:
+        parts.append(_pools(summary.pools))
+    if len(summary.invocations) > 1:
+        parts.append(_invocations(summary.invocations))
     return group(title, story(_events(summary)), _spreads(summary), *parts)
 
 
@@ -51,6 +58,20 @@ def _pools(pools: Mapping[str, Part]) -> Listing:
         rows.append((name, f"{of.submitted:,}", *waits, *costs))
     columns = numbers("jobs", "mean wait", "p95 wait", "cost", "idle")
     return Listing((*texts("pool"), *columns), rows, first_to_go=("idle", "cost"))
+
+
+def _invocations(invocations: Mapping[str, Part]) -> Listing:
+    """Return the waits of those with most jobs."""
+    by_jobs = sorted(invocations.items(), key=lambda item: -item[1].submitted)
+    rows = []
+    for name, of in by_jobs[:MAX_INVOCATIONS]:
+        waits = (of.waiting_time.mean, of.waiting_time.p95, of.waiting_time.max)
+        rows.append((name or "(nobody)", f"{of.submitted:,}", *map(readable_span, waits)))
+    rest = len(by_jobs) - len(rows)
+    columns = numbers("jobs", "mean wait", "p95 wait", "max wait")
+    caption = f"{rest:,} with fewer jobs: --json" if rest else ""
+    first_to_go = ("max wait",)
+    return Listing((*texts("invocation"), *columns), rows, caption=caption, first_to_go=first_to_go)
 
 
 def _events(summary: Summary) -> list[tuple[str, object]]:

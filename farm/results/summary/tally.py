@@ -21,7 +21,8 @@ from farm.core.model import Platform
 from farm.results.descriptive_statistics import Spread, spread_of
 from farm.results.summary.builder_time import BuilderTimes, Window
 from farm.results.summary.costs import JobCounts, Parts, Place, places_of
-from farm.results.summary.figures import Counted, RunInfo, jain_index, parties_of
+from farm.results.summary.fairness import SlotShares
+from farm.results.summary.figures import Counted, RunInfo, parties_of
 from farm.results.summary.histogram import RELATIVE_ERROR, Histogram
 from farm.results.table.builder_columns import Attempts
 from farm.results.table.columns import Coded, Floats, Numbers, in_order_of_appearance, total, which
@@ -187,9 +188,8 @@ class Tally:
         self.busy = 0.0
         self.by_pool: dict[str, float] = {}
         self.by_place: dict[Place, float] = {}
-        #: stretches by party, and how many
-        self._stretch: dict[str, float] = {}
-        self._stretched = Counter[str]()
+        #: what the parties had of the slots
+        self.shares = SlotShares({})
         #: the builders that ran a job, by number
         self.ran: set[int] = set()
         #: of waiting and response times, and of stretches, once they were measured
@@ -231,10 +231,8 @@ class Tally:
         _add_up(self.by_pool, self._pools, pool[some], times[some])
         _add_up(self.by_place, [*order], of[some], times[some])
 
-        some, (party, names) = which(jobs.has_stretch), parties_of(jobs, self._fair_share)
-        _add_up(self._stretch, names, party[some], jobs.stretch[some])
-        counts = np.bincount(party[some], minlength=len(names)).tolist()
-        self._stretched.update(dict(zip(names, counts, strict=True)))
+        if jobs.attributes.values:
+            self.shares.take(jobs, *parties_of(jobs, self._fair_share))
 
     def records(self, **rest: Any) -> Tallied:
         """Return the records of the run; ``rest``: of its builders and events."""
@@ -277,10 +275,6 @@ class Tally:
             order = enumerate(self.ended)
             places = [number for number, (_, platform, _) in order if can_run(platform)]
         return self.times.values_of(name, places)
-
-    def mean_stretches(self) -> list[float]:
-        """Return the mean stretch of each party, in order of their first ends."""
-        return [stretch / self._stretched[party] for party, stretch in self._stretch.items()]
 
 
 def _held(column: array[Any]) -> Any:
@@ -332,7 +326,7 @@ class CountedInPieces(Counted):
         return [self._tally.attempts]
 
     def _fairness(self) -> list[float]:
-        return [jain_index(self._tally.mean_stretches())]
+        return [self._tally.shares.index()]
 
     def _counts(self) -> list[JobCounts]:
         ended = by_outcome(np.sum([*self._tally.ended.values()], axis=0))

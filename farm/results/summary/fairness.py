@@ -1,0 +1,172 @@
+"""The fairness index: whether each party got the slots that it was entitled to.
+
+How long jobs wait does not tell: who submits two hundred jobs at once waits longer than who submits
+one, and rightly. What is compared is slot time. At each instant the slots that run jobs of a
+platform are divided by weight among the parties that have jobs there, waiting or running, and none
+is entitled to more slots than it has jobs (max-min fairness). What a party got over what it was
+entitled to is 1 if it had its share, and smaller if others held it. The index is Jain's, of these
+ratios.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from farm.results.table.columns import Floats, Numbers
+from farm.results.table.job_columns import Jobs
+
+MAX_STEPS = 4096
+"""Equal steps into which a run's time is divided; within one, numbers of jobs are averaged."""
+MIN_STEPS = 64
+"""As many steps there are, however many the parties."""
+MAX_CELLS = 1 << 20
+"""Steps, times parties and platforms: with more of these the steps are longer."""
+FIRST_STEP = 2.0**-10
+"""Length of a step at first (s); it is doubled until the run's time fits."""
+DIGITS = 6
+"""Decimals of the index: sums over pieces of a run differ from those over the whole in later ones.
+"""
+
+
+class SlotShares:
+    """The slots that parties had, and their open jobs, over the time of a run.
+
+    ``weights``: of parties, where it is not 1. Jobs may be taken in pieces, in any order.
+    """
+
+    def __init__(self, weights: Mapping[str, float]) -> None:
+        self._weights = weights
+        self._step = FIRST_STEP
+        #: the row of each platform and party
+        self._rows: dict[tuple[str | None, str], int] = {}
+        #: of each row and step the change in the number of open jobs, and of slots held
+        self._changes = np.zeros((2, 0, MAX_STEPS))
+        #: of each row and step, the changes times what is left of the step after them
+        self._areas = np.zeros((2, 0, MAX_STEPS))
+
+    def take(self, jobs: Jobs, party: Numbers, names: Sequence[str]) -> None:
+        """Take jobs; ``party``: the number of each one's name, and the empty name is no party.
+
+        A job is open from arrival to end, and holds a slot during its last attempt. One that was
+        served by another's execution counts as neither.
+        """
+        is_charged = np.array([bool(name) for name in names], np.bool_)
+        some = is_charged[party] & ~jobs.shared
+        if not some.any():
+            return
+        finished_at = jobs.finished_at[some]
+        dispatched_at = jobs.dispatched_at[some]
+        while float(finished_at.max()) >= self._step * self._steps:
+            self._double()
+        row = self._rows_of(jobs.platform.numbers[some], jobs.platform.values, party[some], names)
+
+        ran = ~np.isnan(dispatched_at)
+        opened, held = 0, 1
+        self._add(opened, row, jobs.arrived_at[some], 1)
+        self._add(opened, row, finished_at, -1)
+        self._add(held, row[ran], dispatched_at[ran], 1)
+        self._add(held, row[ran], finished_at[ran], -1)
+
+    def index(self) -> float:
+        """Return Jain's index of what the parties got over what they were entitled to."""
+        parties = list(dict.fromkeys(name for _, name in self._rows))
+        if len(parties) < 2:
+            return 1.0
+        before = np.cumsum(self._changes, axis=2) - self._changes
+        open_jobs, slots = np.maximum(before + self._areas / self._step, 0.0)
+        open_jobs = np.maximum(open_jobs, slots)
+        got = dict.fromkeys(parties, 0.0)
+        entitled = dict.fromkeys(parties, 0.0)
+        for platform in dict.fromkeys(platform for platform, _ in self._rows):
+            rows = {name: row for (of, name), row in self._rows.items() if of == platform}
+            places = [*rows.values()]
+            weights = np.array([self._weights.get(name, 1.0) for name in rows])
+            shares = max_min_shares(open_jobs[places], weights, slots[places].sum(axis=0))
+            times = zip(rows, slots[places].sum(axis=1), shares.sum(axis=1), strict=True)
+            for name, had, share in times:
+                got[name] += float(had)
+                entitled[name] += float(share)
+        ratios = [got[name] / share for name, share in entitled.items() if share > 0]
+        return round(jain_index(ratios), DIGITS)
+
+    def _rows_of(
+        self,
+        platform: Numbers,
+        platforms: Sequence[str | None],
+        party: Numbers,
+        names: Sequence[str],
+    ) -> Numbers:
+        """Return the row of each job; new ones are added."""
+        pairs, number = np.unique(platform * len(names) + party, return_inverse=True)
+        rows = []
+        for pair in pairs.tolist():
+            place, of = divmod(pair, len(names))
+            key = (platforms[place] if place >= 0 else None, names[of])
+            rows.append(self._rows.setdefault(key, len(self._rows)))
+        missing = len(self._rows) - self._changes.shape[1]
+        if missing:
+            more = np.zeros((2, missing, self._steps))
+            self._changes = np.concatenate((self._changes, more), axis=1)
+            self._areas = np.concatenate((self._areas, more), axis=1)
+        while len(self._rows) * self._steps > MAX_CELLS and self._steps > MIN_STEPS:
+            self._join_steps()
+        return np.asarray(np.array(rows, np.int64)[number], np.int64)
+
+    @property
+    def _steps(self) -> int:
+        return int(self._changes.shape[2])
+
+    def _double(self) -> None:
+        """Let as many steps last twice as long."""
+        self._join_steps()
+        more = np.zeros_like(self._changes)
+        self._changes = np.concatenate((self._changes, more), axis=2)
+        self._areas = np.concatenate((self._areas, more), axis=2)
+
+    def _join_steps(self) -> None:
+        """Make one step of two; what changed in the first lasts through the second."""
+        first, second = self._changes[:, :, ::2], self._changes[:, :, 1::2]
+        self._areas = self._areas[:, :, ::2] + first * self._step + self._areas[:, :, 1::2]
+        self._changes = first + second
+        self._step *= 2
+
+    def _add(self, what: int, row: Numbers, at: Floats, sign: int) -> None:
+        step = np.clip(at / self._step, 0, self._steps - 1).astype(np.int64)
+        cell = row * self._steps + step
+        left = np.minimum((step + 1) * self._step - at, self._step)
+        shape = self._changes.shape[1:]
+        count = self._changes[what].size
+        self._changes[what] += sign * np.bincount(cell, minlength=count).reshape(shape)
+        self._areas[what] += sign * np.bincount(cell, left, count).reshape(shape)
+
+
+def max_min_shares(wanted: Floats, weights: Floats, available: Floats) -> Floats:
+    """Divide what is available by weights; nobody gets more than wanted, the others get the rest.
+
+    ``wanted``: a row for each party, a column for each division; ``available``: of each division,
+    at most what is wanted in it.
+    """
+    level = wanted / weights[:, None]
+    order = np.argsort(level, axis=0)
+    satisfied = np.take_along_axis(wanted, order, axis=0)
+    weight = weights[order]
+    before = np.cumsum(satisfied, axis=0) - satisfied
+    weight_left = np.cumsum(weight[::-1], axis=0)[::-1]
+    # the parties are satisfied in order of level; until the last that is, this rises
+    highest = ((available - before) / weight_left).max(axis=0)
+    return np.minimum(wanted, weights[:, None] * np.maximum(highest, 0.0))
+
+
+def jain_index(shares: Sequence[float]) -> float:
+    """Return Jain's fairness index (Σx)² ÷ (n·Σx²): 1 is even, 1/n is everything for one.
+
+    Source: Jain, Chiu, Hawe, "A Quantitative Measure of Fairness", DEC TR-301 (1984). It is 1.0
+    for no shares, for one share, and if all are zero.
+    """
+    squares = sum(share * share for share in shares)
+    if not shares or squares == 0.0:
+        return 1.0
+    total = sum(shares)
+    return total * total / (len(shares) * squares)
