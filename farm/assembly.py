@@ -227,6 +227,7 @@ def _pool_spec(pool: Pool, seed: int, limits: LoadLimits | None, starts: float) 
         idle_timeout=pool.idle_timeout,
         uses=pool.uses,
         pickup_time=pool.pickup_time,
+        switch_times=pool.times_to_switch,
         inter_job_time=pool.inter_job_time,
         shutdown_time=pool.shutdown_time,
         boot_delay=_boot_delays(seed, pool),
@@ -283,6 +284,9 @@ def run_info(scenario: Scenario, world: WorldName, engine: str) -> RunInfo:
         until=scenario.ends_at,
         fair_share=scenario.scheduling.fair_share,
         weights=scenario.scheduling.weights,
+        switch_times={
+            pool.name: pool.times_to_switch for pool in scenario.pools if pool.times_to_switch
+        },
         as_taskcluster=scenario.scheduling.compatibility == "taskcluster",
         bills={pool.name: Bill(pool.price, pool.billing_unit) for pool in scenario.pools},
         currency=msgspec.UNSET if scenario.unit_of_cost is None else scenario.unit_of_cost,

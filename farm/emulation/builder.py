@@ -31,6 +31,7 @@ from farm.emulation.behaviour import BuilderBehaviour, BuilderSpec
 from farm.emulation.client import own_estimate
 from farm.emulation.losses import AS_PLANNED, LIFETIME_OVER
 from farm.emulation.own_loop import LoopDriver, OwnLoop
+from farm.emulation.switching import Switching
 
 BuilderEvent = (
     BuilderJoined
@@ -75,7 +76,9 @@ class EmulatedBuilder:
         if loop is not None:
             self._loop = LoopDriver(loop, behaviour.failed, self, agenda, report)
         #: an attempt takes its service time, and nothing follows upon its end
-        self.simple = spec.law is None and not spec.builder.cleans and not spec.pickup_time
+        delays_starts = bool(spec.pickup_time or spec.switch_times)
+        self.simple = spec.law is None and not spec.builder.cleans and not delays_starts
+        self._switching = Switching(spec.switch_times) if spec.switch_times else None
         #: when the attempts end
         self._ends: Sharing | Alone
         if spec.law is None:
@@ -105,8 +108,11 @@ class EmulatedBuilder:
         if (earlier := self.attempts.get(name)) is not None:
             self.cancel(CancelJob(name, earlier.attempt, self.id, "another attempt began"))
         self.attempts[name] = command
-        if self.spec.pickup_time:
-            self._after(self.spec.pickup_time, partial(self._picked_up, command), command.slot)
+        delay = self.spec.pickup_time
+        if self._switching is not None:
+            delay += self._switching.serve(command.slot, command.job)
+        if delay:
+            self._after(delay, partial(self._picked_up, command), command.slot)
         else:
             self._begin(command)
 
@@ -269,6 +275,8 @@ class EmulatedBuilder:
         self._lives_since(joined_at)
         for command, finish_at in running:
             self.attempts[command.job.id] = command
+            if self._switching is not None:
+                self._switching.serve(command.slot, command.job)
             work = (finish_at - self._agenda.now) * self.speed
             self._ends.start(command, work, finish_at)
             self._report_load()

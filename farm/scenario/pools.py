@@ -21,6 +21,7 @@ from pydantic import (
 
 from farm.core.contention import laws
 from farm.core.model import Platform
+from farm.core.queues.fair_share.keys import flaw_of_key
 from farm.emulation.client import flaw_of_labels
 from farm.scenario.distributions import Distribution
 from farm.scenario.presets import PRESETS, pool_with_preset
@@ -235,6 +236,9 @@ class Pool(Section):
     builder for each job, as ephemeral runners; absent: any number."""
     pickup_time: Duration = 0.0
     """Time from a job's dispatch until it starts; the slot is held."""
+    switch_times: dict[Text, Duration] = Field(default_factory=dict)
+    """By fair-share key, `{image: 2m}`: how much later a job starts if its slot's last job had
+    another value of it; of several the longest. The slot is held."""
     inter_job_time: Duration = 0.0
     """Cleaning time of a slot after each job."""
     shutdown_time: Duration = 0.0
@@ -286,12 +290,25 @@ class Pool(Section):
             raise ValueError(flaw)
         return labels
 
+    @field_validator("switch_times")
+    @classmethod
+    def _known_switch_keys(cls, times: dict[str, float]) -> dict[str, float]:
+        for name in times:
+            if (flaw := flaw_of_key(name)) is not None:
+                raise ValueError(flaw)
+        return times
+
     @field_validator("boot_delay")
     @classmethod
     def _one_distribution(cls, delay: Distribution | None) -> Distribution | None:
         if delay is not None and delay.by_kind is not None:
             raise ValueError("found by_kind: a builder has no kind; allowed: any other form")
         return delay
+
+    @property
+    def times_to_switch(self) -> dict[str, float]:
+        """The switch times that are not zero."""
+        return {key: time for key, time in self.switch_times.items() if time > 0}
 
     @property
     def job_platform(self) -> Platform:

@@ -291,3 +291,35 @@ def test_a_job_that_it_cannot_run_fails(stage):
     found = [(end.at, end.outcome, end.reason) for end in s.of(JobFinished)]
     assert found == [(0.0, "failed", "mine:Broken failed: KeyError: 'repo'")]
     assert s.instants(SlotCleaned) == [0.0]
+
+
+def test_a_slot_needs_time_to_go_over_to_another_invocation(stage):
+    """Buildbarn's point: another image has to be loaded; the slot is held, and the job waits."""
+    s = stage(switch_times={"image": 4.0, "team": 1.0})
+    web, core = ({"team": team, "image": "debian"} for team in ("web", "core"))
+    s.start("a", 2.0, attributes=web)  # a first job goes over from nothing
+    s.until(2.0)
+    s.start("b", 2.0, attributes=web)
+    s.start("other", 2.0, slot=1, attributes=core)  # each slot has its own last job
+    s.until(4.0)
+    s.start("c", 2.0, attributes=core)
+    s.until(7.0)
+    s.start("d", 2.0, attributes={"team": "web", "image": "alpine"})  # the longest of two
+    s.until(20.0)
+    assert [(one.at, one.job) for one in s.of(JobStarted)] == [
+        (0.0, "a"), (2.0, "b"), (2.0, "other"), (5.0, "c"), (11.0, "d"),
+    ]  # fmt: skip
+
+
+def test_a_job_that_is_cancelled_while_its_slot_goes_over_does_not_start(stage):
+    """It ends at once, and what was loaded stays."""
+    s = stage(switch_times={"kind": 4.0})
+    s.start("a", 1.0, kind="unit")
+    s.until(1.0)
+    s.start("b", 1.0, kind="lint")
+    s.until(3.0)
+    s.cancel("b")
+    s.start("c", 1.0, kind="lint")
+    s.until(10.0)
+    assert s.instants(JobStarted) == [0.0, 3.0]
+    assert ends(s) == [(1.0, "a", "succeeded"), (3.0, "b", "cancelled"), (4.0, "c", "succeeded")]

@@ -126,10 +126,12 @@ def switches(seen: Seen) -> int:
 
 def test_sticky_images() -> None:
     """A builder stays with its image up to the limit if that delays no other turn."""
-    assert switches(play("sticky-images")) < 12
+    sticky = play("sticky-images")
+    assert switches(sticky) < 12
+    assert sticky.summary.makespan < 120
     plain = play("sticky-images", "scheduling.stickiness=[]")
     assert switches(plain) > 60
-    assert plain.summary.makespan == 90
+    assert plain.summary.makespan > 200
 
 
 @BOTH

@@ -33,7 +33,8 @@ SIZING: list[dict[str, Any]] = [
 ]  # fmt: skip
 POOL = {
     "boot_time": [1, 20], "boot_delay": [{"exponential": {"mean": 5}}], "idle_timeout": [60, 300],
-    "uses": [1, 5], "pickup_time": [2], "inter_job_time": [1, 10], "shutdown_time": [5],
+    "uses": [1, 5], "pickup_time": [2], "switch_times": [{"kind": 3, "user": 1}],
+    "inter_job_time": [1, 10], "shutdown_time": [5],
     "speed": [0.7, 2], "failure_rate": [0.1], "losses": [{"at": [10, 60]}, {"rate": "5/h"}],
     "contention": LAWS, "price": [3], "billing_unit": [60],
 }  # fmt: skip

@@ -20,6 +20,8 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     boot_time: float = 0.0
     #: dispatched -> started; the slot is held
     pickup_time: float = 0.0
+    #: by fair-share key: how much later a job starts on a slot whose last job had another one
+    switch_times: dict[str, float] = {}
     #: how long a slot is cleaned after each job
     inter_job_time: float = 0.0
     #: asked to leave -> gone

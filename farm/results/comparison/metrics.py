@@ -83,6 +83,8 @@ METRICS: tuple[Metric, ...] = (
     Metric("over_provisioned_time", "s", lambda s: s.builders.over_provisioned_time),
     Metric("utilization", "share", lambda s: s.utilization, "higher"),
     Metric("fairness_index", "ratio", lambda s: s.fairness_index, "higher"),
+    Metric("switches", "count", lambda s: s.switches),
+    Metric("switching_time", "s", lambda s: s.switching_time),
 )
 
 

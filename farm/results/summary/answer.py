@@ -280,7 +280,8 @@ def _full(jobs: JobTable, pools: Sequence[Pool], starts: Floats, ends: Floats) -
     platforms: list[str] = jobs["platform"].tolist()
     there = {name: any(_runs(pool, name) for pool in pools) for name in set(platforms)}
     ran: Flags = np.array([there[name] for name in platforms]) & ~np.isnan(jobs["started_at_s"])
-    begun, over = jobs["started_at_s"][ran], jobs["finished_at_s"][ran]
+    # a slot is held from the dispatch on, also while it goes over to another invocation
+    begun, over = jobs["dispatched_at_s"][ran], jobs["finished_at_s"][ran]
     over = np.where(np.isnan(over), np.inf, over)
     grid = np.sort(np.concatenate([starts, ends, begun, over[np.isfinite(over)]]))
     lengths = np.diff(grid)

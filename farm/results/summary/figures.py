@@ -21,6 +21,7 @@ from farm.results.summary.builder_time import (
 )
 from farm.results.summary.costs import Bill, Costs, JobCounts, Parts, Place
 from farm.results.summary.fairness import SlotShares
+from farm.results.summary.switches import keys_of_switches, switches_of
 from farm.results.table.columns import Flags, Numbers, numbered
 from farm.results.table.job_columns import Jobs, by_outcome, invocation_of
 from farm.results.table.runs import Runs
@@ -54,6 +55,8 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     fair_share: tuple[str, ...] = ()
     #: of invocations, where it is not 1
     weights: Mapping[str, float] = {}
+    #: by pool and fair-share key, what going over to another invocation takes (s)
+    switch_times: Mapping[str, Mapping[str, float]] = {}
     as_taskcluster: bool = False
     #: the tariffs, by pool
     bills: Mapping[str, Bill] = {}
@@ -82,6 +85,10 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     throughput_per_s: float | None
     #: what the builders cost in a month at this rate; None: the run has no length
     cost_per_month: float | None = None
+    #: jobs whose slot had run a job of another invocation before; None: there are no invocations
+    switches: int | None = None
+    #: how long slots went over to others
+    switching_time: float | None = None
 
 
 class Counted:
@@ -134,6 +141,9 @@ class Counted:
             "throughput_per_s": list(map(_ratio, served, self.lengths)),
             "cost_per_month": list(map(_ratio, costs, months)),
         }
+        keys = keys_of_switches(self._info.fair_share, self._info.switch_times)
+        if keys:
+            columns["switches"], columns["switching_time"] = self._switches(keys)
         rows = zip(*columns.values(), strict=True)
         return [Figures(**dict(zip(columns, row, strict=True))) for row in rows]
 
@@ -175,6 +185,18 @@ class Counted:
             shares.take(jobs, part, names)
             indices.append(shares.index())
         return indices
+
+    def _switches(self, keys: Sequence[str]) -> tuple[list[int], list[float]]:
+        """Return the number of switches of each run, and the time that they took."""
+        records, window = self.records, self._info.window
+        builders = records.builders
+        pool_of = dict(zip(builders.builder.numbers.tolist(), builders.pool.each(), strict=True))
+        pools = [pool_of.get(number) or "" for number in range(len(records.pool_of))]
+        # what was before a job that counts need not count itself
+        is_switch, times = switches_of(records.jobs, pools, keys, self._info.switch_times)
+        is_switch &= window.holds(records.jobs.arrived_at)
+        run = self._runs.of_builder[records.jobs.builder.numbers][is_switch]
+        return self._runs.counted(run), self._runs.total(run, times[is_switch]).tolist()
 
     def _counts(self) -> list[JobCounts]:
         lost = len(self.lost)

@@ -60,6 +60,5 @@ def lateness_of(jobs: Jobs, pools: Sequence[Pool]) -> Lateness | None:
 
 
 def _changes_times(pool: Pool) -> bool:
-    return bool(
-        pool.speed != 1.0 or pool.contention or pool.pickup_time or pool.behaviour is not None
-    )
+    starts_late = pool.pickup_time or pool.switch_times
+    return bool(pool.speed != 1.0 or pool.contention or starts_late or pool.behaviour is not None)

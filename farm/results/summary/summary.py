@@ -103,6 +103,10 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     cost_per_month: float | None = None
     #: of all costs; empty: the pools have prices without one; left out: costs are builder-hours
     currency: str | msgspec.UnsetType = msgspec.UNSET
+    #: jobs whose slot had run a job of another invocation before, and the slot time that it took;
+    #: None: there are no invocations
+    switches: int | None = None
+    switching_time: float | None = None
     pools: dict[str, Part] = {}
     platforms: dict[str, Part] = {}
     #: by invocation, if the jobs' attributes give one

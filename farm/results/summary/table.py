@@ -86,6 +86,7 @@ def _events(summary: Summary) -> list[tuple[str, object]]:
         *_at_the_end(summary.quiescence),
         ("utilization", readable_percent(summary.utilization)),
         ("fairness", f"{summary.fairness_index:.3f}"),
+        *_switches(summary),
         ("took", f"{readable_span(summary.wall_time)} of real time, {summary.events:,} events"),
     ]
 
@@ -96,6 +97,16 @@ def _cost(summary: Summary) -> str:
     if not is_money(summary.currency) or summary.cost_per_month is None:
         return text
     return f"{text}; {readable_monthly(summary.cost_per_month, summary.currency)} at this load"
+
+
+def _switches(summary: Summary) -> list[tuple[str, str]]:
+    """Return how often slots went over to another invocation, if there are any."""
+    if summary.switches is None:
+        return []
+    text = f"{summary.switches:,} between invocations"
+    if summary.switching_time:
+        text += f", {readable_span(summary.switching_time)} of slot time"
+    return [("switches", text)]
 
 
 def _at_the_end(found: Quiescence | None) -> list[tuple[str, str]]:

@@ -48,6 +48,7 @@ RULES: Mapping[str, Condition] = {
 }
 POOLS: Mapping[str, Condition] = {
     "builders of the user's own": lambda pool: bool(pool.behaviour),
+    "slots that go over to another invocation": lambda pool: bool(pool.switch_times),
     "a provisioner with late or wrong signals": lambda pool: pool.has_signals,
     "builders that report their load": lambda pool: pool.load_limits is not None,
     "contention by threads": lambda pool: (

@@ -202,9 +202,13 @@ class _Common:
 
     @property
     def _builders_change(self) -> bool:
-        """Return whether builders slow down, or come and go in a way that affects waiting jobs."""
+        """Return whether builders slow down, or come and go in a way that affects waiting jobs.
+
+        So do those whose slots need time to go over to another invocation.
+        """
         changing = any(
             spec.law is not None
+            or spec.switch_times
             or spec.provisioned
             or spec.uses is not None
             or spec.lifetime is not None

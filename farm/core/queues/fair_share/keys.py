@@ -73,12 +73,18 @@ class PathExtractor:
         return tuple([extract(job) for extract in self._extractors])
 
 
-def _extractor(name: str) -> KeyExtractor:
-    if name in KEYS:
-        return KEYS[name]
-    if name.startswith(ATTRIBUTE_PREFIX) and name != ATTRIBUTE_PREFIX:
-        return attribute(name.removeprefix(ATTRIBUTE_PREFIX))
-    raise ScenarioError(
-        f"scheduling.fair_share: unknown key {name!r}; {did_you_mean(name, KEYS)}"
+def flaw_of_key(name: str) -> str | None:
+    """Return what is wrong with the name of a key; None: nothing is."""
+    if name in KEYS or (name.startswith(ATTRIBUTE_PREFIX) and name != ATTRIBUTE_PREFIX):
+        return None
+    return (
+        f"unknown key {name!r}; {did_you_mean(name, KEYS)}"
         f"allowed: {', '.join(sorted(KEYS))}, {ATTRIBUTE_PREFIX}NAME"
     )
+
+
+def _extractor(name: str) -> KeyExtractor:
+    flaw = flaw_of_key(name)
+    if flaw is not None:
+        raise ScenarioError(f"scheduling.fair_share: {flaw}")
+    return KEYS.get(name) or attribute(name.removeprefix(ATTRIBUTE_PREFIX))
