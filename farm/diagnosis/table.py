@@ -13,6 +13,7 @@ HEADINGS = (
 )  # fmt: skip
 FIRST_TO_GO = (
     "worst hour", "retries", "turnaround", "of those started", "per hour", "cancelled waiting",
+    "run time", "p50 wait", "load", "slots", "jobs", "busy while waiting",
 )  # fmt: skip
 ABOUT = {
     "run time": "run times are means, and their standard deviations",

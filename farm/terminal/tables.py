@@ -28,6 +28,8 @@ class ListingColumn(NamedTuple):
     right: bool = False
     #: may be folded over several lines
     folds: bool = False
+    #: says more of the column before it, and is left out with it
+    follows: bool = False
 
 
 def texts(*names: str) -> tuple[ListingColumn, ...]:
@@ -45,12 +47,17 @@ def folding(*names: str) -> tuple[ListingColumn, ...]:
     return tuple(ListingColumn(name, folds=True) for name in names)
 
 
+def following(columns: Iterable[ListingColumn]) -> tuple[ListingColumn, ...]:
+    """Return columns that say more of the one before them, and are left out with it."""
+    return tuple(column._replace(follows=True) for column in columns)
+
+
 class Listing:
     """A table, whose texts are escaped.
 
-    The first column is never left out, and is folded rather than cut; others are left out in the
-    order of ``first_to_go``, which is said below. ``about``: by heading, what is said of a column
-    that is shown.
+    The first column is never left out, and is folded rather than cut; others are left out whole in
+    the order of ``first_to_go``, and then the last ones, which is said below. ``about``: by
+    heading, what is said of a column that is shown.
     """
 
     def __init__(

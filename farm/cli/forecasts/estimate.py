@@ -250,7 +250,7 @@ def _queue_table(waiting: WaitingJobs, limit: int) -> Listing:
     return Listing(
         (*texts("job", "platform"), *numbers(*columns)),
         rows,
-        first_to_go=("builders", "ahead", "next free in"),
+        first_to_go=("builders", "ahead", "next free in", "lead time", "platform", "done in"),
         title=f"{len(jobs)} waiting jobs in dispatch order, rules {waiting.rules.name}",
         caption=f"… and {_more(more)}" if more > 0 else "",
     )

@@ -77,7 +77,7 @@ def _platforms(found: WhatIf) -> Listing:
         ),
         [(one.platform, str(one.waiting), *_cells(found, one)) for one in found.platforms],
         title=f"Waiting jobs by platform ({found.rollouts} rollouts{_ARRIVING[found.arrivals]})",
-        first_to_go=("waiting", "last job P90"),
+        first_to_go=("waiting", "last job P90", "last job P50"),
     )
 
 
@@ -88,7 +88,7 @@ def _slowest(found: WhatIf) -> Listing:
         (*texts("job", "platform"), *numbers("P50", "P90", "mean", *_verdict(found))),
         [(one.job, one.platform, *_cells(found, one)) for one in found.jobs],
         title=f"The {len(found.jobs)} slowest of {waiting} jobs: time to dispatch",
-        first_to_go=("platform", "mean"),
+        first_to_go=("platform", "mean", "P50"),
     )
 
 

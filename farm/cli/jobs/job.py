@@ -111,6 +111,8 @@ _TURNS = (
     *folding("why"),
 )
 
+TURNS_TO_GO = ("last start", "waiting", "priority", "executing")
+
 _WHY = {
     "alone": "no other job waits here",
     "level": "by static level",
@@ -216,7 +218,7 @@ def _show_turns(turns: Sequence[Turn]) -> None:
     """Print, for each level, the job's own invocation and the competing ones."""
     if turns:
         title = "whose turn, level by level"
-        note(Listing(_TURNS, _turn_rows(turns), title=title, first_to_go=("last start",)))
+        note(Listing(_TURNS, _turn_rows(turns), title=title, first_to_go=TURNS_TO_GO))
 
 
 def _turn_rows(turns: Sequence[Turn]) -> Iterator[tuple[str, ...]]:

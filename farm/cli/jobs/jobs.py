@@ -160,7 +160,7 @@ def _show_waits(by: str, waits: Sequence[Waits], limit: int | None, *, as_json: 
             (*texts(by.removeprefix("attribute.")), *numbers(*heads)),
             rows,
             caption=caption,
-            first_to_go=("ended", "running", "longest now"),
+            first_to_go=("ended", "running", "longest now", "waiting"),
         )
     )
 

@@ -17,6 +17,7 @@ COLUMNS = (
     *numbers("wanted"),
     *folding("builders", "why"),
 )
+FIRST_TO_GO = ("limits", "slots", "platform", "running", "waiting", "wanted")
 
 
 def pools(redis: Redis = None, folder: Dir = DEFAULT_DIR, as_json: AsJson = False) -> None:
@@ -69,7 +70,7 @@ def pools(redis: Redis = None, folder: Dir = DEFAULT_DIR, as_json: AsJson = Fals
     if as_json:
         print_json(*rows)
         return
-    note(Listing(COLUMNS, cells, first_to_go=("limits", "slots", "platform", "running", "waiting")))
+    note(Listing(COLUMNS, cells, first_to_go=FIRST_TO_GO))
 
 
 def _text(value: object) -> str:

@@ -62,7 +62,16 @@ def show(path: BundlePath, as_json: AsJson = False) -> None:
         (*folding("platform"), *numbers(*HEADINGS)),
         map(_row, found.platforms),
         caption="p50 and p95 waits count those that were broken off as longer",
-        first_to_go=("users", "names", "slots"),
+        first_to_go=(
+            "users",
+            "names",
+            "slots",
+            "runners",
+            "unknown waits",
+            "per hour",
+            "cancelled waiting",
+            "waited",
+        ),
     )
     note(story(_story(bundle, found)), "", table)
 

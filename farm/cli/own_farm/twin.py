@@ -115,6 +115,7 @@ def _triangles(sides: Sequence[tuple[str, Triangle]]) -> Listing:
     return Listing(
         (*folding("pool"), *numbers(*SIDES), *folding("therefore")),
         rows,
+        first_to_go=("replayed", "drawn"),
         caption="waits of all jobs: recorded, replayed on the twin, and of jobs drawn like them",
     )
 

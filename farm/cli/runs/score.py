@@ -138,6 +138,7 @@ def _by_platform(scores: Sequence[Score]) -> Listing:
         (*texts("estimator", "platform"), *numbers(*heads)),
         rows,
         title="By platform: close estimates, and how often intervals held",
+        first_to_go=("intervals", "≤ P90", "≤ P10", "jobs", "±10min"),
         caption="intervals: estimates with quantiles; P10 - P90 should hold 80% of their jobs",
     )
 

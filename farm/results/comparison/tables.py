@@ -32,6 +32,7 @@ from farm.terminal.tables import (
     Styled,
     as_html,
     folding,
+    following,
     group,
     numbers,
     styled,
@@ -43,6 +44,8 @@ ABOUT = (
     "parties got over what they were entitled to: 1 is even; cost: builder-hours, each at its "
     "pool's price; idle share: of the slot time paid; throughput: jobs a second"
 )
+FIRST_TO_GO = ("from", "to", "base", "other")
+"""Columns of a comparison that a narrow terminal does without; differences and verdicts stay."""
 MOST_PARTS = 12
 """Parts of the jobs in a table, those that changed most."""
 STYLES = {
@@ -98,14 +101,15 @@ def _matrix(sweep: Sweep, metrics: Sequence[Metric]) -> Listing:
     columns = [*folding(*headings(sweep.axes))]
     for metric in metrics:
         columns += numbers(metric.name.replace("_", " "))
-        columns += [*numbers(*["±"] * noisy), *texts(*["against"] * several)]
+        columns += following([*numbers(*["±"] * noisy), *texts(*["against"] * several)])
     rows: list[list[str | Styled]] = []
     for line in lines:
         row: list[str | Styled] = [*line.settings]
         for mean, half, against in line.cells:
             row += [mean, *[half] * noisy, *[against] * several]
         rows.append([*row, *["*" if line.best else ""] * several])
-    return Listing([*columns, *texts(*["frontier"] * several)], rows, first_to_go=("±",))
+    columns += texts(*["frontier"] * several)
+    return Listing(columns, rows, first_to_go=("±", "frontier"))
 
 
 class MatrixRow(NamedTuple):
@@ -244,7 +248,7 @@ def _metrics_by_run(pairs: Sequence[PairComparison], currency: Currency) -> List
     ]
     columns = [*texts(""), *numbers(pairs[0].base_name)]
     for pair in pairs:
-        columns += [*numbers(pair.other_name), *texts("against")]
+        columns += [*numbers(pair.other_name), *following(texts("against"))]
     return Listing(columns, rows)
 
 
@@ -277,6 +281,7 @@ def _pair(pair: PairComparison, currency: Currency) -> Parts:
     table = Listing(
         (*texts(""), *numbers("base", "other", "difference", "from", "to", "verdict")),
         [_compared(metric) for metric in pair.metrics if _is_shown(metric, currency)],
+        first_to_go=FIRST_TO_GO,
     )
     titles = [
         styled(f"base   {_called(pair.base, pair.base_name, pair.worlds[0])}"),
@@ -320,11 +325,10 @@ def _parts(pair: PairComparison) -> list[Listing]:
         [*row[:-1], styled(row[-1], STYLES.get(row[-1], ""))] for row in table_of_parts(pair)
     ]
     columns = (*texts(PART_HEADINGS[0]), *numbers(*PART_HEADINGS[1:]))
-    return (
-        [Listing(columns, rows, title=f"{pair.other_name} against {pair.base_name}")]
-        if rows
-        else []
-    )
+    if not rows:
+        return []
+    title = f"{pair.other_name} against {pair.base_name}"
+    return [Listing(columns, rows, title=title, first_to_go=FIRST_TO_GO)]
 
 
 def _compared(metric: MetricComparison) -> list[str | Styled]:

@@ -57,7 +57,8 @@ def _pools(pools: Mapping[str, Part]) -> Listing:
         costs = readable_ratio(of.cost), readable_percent(of.idle_share)
         rows.append((name, f"{of.submitted:,}", *waits, *costs))
     columns = numbers("jobs", "mean wait", "p95 wait", "cost", "idle")
-    return Listing((*texts("pool"), *columns), rows, first_to_go=("idle", "cost"))
+    first_to_go = ("idle", "cost", "jobs", "mean wait")
+    return Listing((*texts("pool"), *columns), rows, first_to_go=first_to_go)
 
 
 def _invocations(invocations: Mapping[str, Part]) -> Listing:
@@ -70,7 +71,7 @@ def _invocations(invocations: Mapping[str, Part]) -> Listing:
     rest = len(by_jobs) - len(rows)
     columns = numbers("jobs", "mean wait", "p95 wait", "max wait")
     caption = f"{rest:,} with fewer jobs: --json" if rest else ""
-    first_to_go = ("max wait",)
+    first_to_go = ("max wait", "jobs", "mean wait")
     return Listing((*texts("invocation"), *columns), rows, caption=caption, first_to_go=first_to_go)
 
 
@@ -157,4 +158,5 @@ def _spreads(summary: Summary) -> Listing:
             rows.append((name, *map(readable, values), f"{of.count:,}"))
     near = "≈ " if summary.percentile_error else ""
     columns = numbers("mean", "std", f"{near}p50", f"{near}p95", f"{near}p99", "max", "of")
-    return Listing((*texts(""), *columns), rows, first_to_go=("std", f"{near}p99", "max", "of"))
+    first_to_go = ("std", f"{near}p99", "max", "of", f"{near}p50")
+    return Listing((*texts(""), *columns), rows, first_to_go=first_to_go)
