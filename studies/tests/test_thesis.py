@@ -117,6 +117,12 @@ def test_claims_are_judged_by_the_runs(small: Evaluation):
     for said, verdict in verdicts.items():
         if said.startswith(("SJF has the best mean response time (5.8", "proof", "beside ten")):
             assert verdict == "reproduced", said
+    for section in ("6.1.1", "6.3"):
+        assert section in {row[0] for row in claims_table(small).rows}
+    assert (
+        "the aged policies' makespans lie between Random's and those of the unaged ones" in verdicts
+    )
+    assert verdicts["few heavy jobs in parallel erase what any policy gains"] == "reproduced"
     worse = msgspec.structs.replace(small, overload=(1.0,) * 11)
     verdicts = {row[1]: row[3] for row in claims_table(worse).rows}
     assert verdicts["beside ten heavy jobs a job takes five times as long (5.6)"] == (

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import combinations, groupby, pairwise
+from itertools import combinations, count, groupby, pairwise
 from typing import NamedTuple
 
 import numpy as np
 
+from farm.core.contention.laws import THESIS_TABLE
 from farm.core.model import Job
 from farm.results.figures.page import Table
 from studies.thesis.evaluation import TABLE_SLOTS, Evaluation, spread
@@ -15,6 +16,7 @@ from studies.thesis.job_sets import model_sets
 from studies.thesis.model import (
     MAKESPAN,
     MATRIX_RESPONSE,
+    METRICS,
     POLICY_OF,
     RESPONSE,
     SECONDS,
@@ -28,7 +30,8 @@ from studies.thesis.model import (
 SAME = 0.01
 #: section 6.2: the improvement of Random's makespan without slowdown, and with it
 THESIS_GAINS = (0.64, 0.22)
-
+#: section 6.3: this many are "not very many", half of what figure 5.6 goes up to
+FEW_HEAVY_JOBS = 5
 
 VERDICTS = {True: "reproduced", False: "not reproduced", None: "in part"}
 
@@ -115,6 +118,28 @@ def _jenkins_single(found: Evaluation) -> Iterable[Claim]:
         "of Random's",
         len(sjf) == len(ljf) == len(plays.xs),
     )
+    apart = plays.ratios("LJF", RESPONSE, "SJF")
+    yield Claim(
+        "5.1.5",
+        "how much worse LJF's mean response time is than SJF's is more apparent the fewer slots "
+        "there are",
+        f"LJF's is {apart[0]:.1f} times SJF's at {plays.xs[0]:g} slots, {apart[-1]:.1f} times at "
+        f"{plays.xs[-1]:g}",
+        all(b <= a + SAME for a, b in pairwise(apart)),
+    )
+    between = [
+        x
+        for x in plays.xs
+        if _lies_between(plays, x, MAKESPAN, "LJF", "SJF")
+        and _lies_between(plays, x, RESPONSE, "SJF", "LJF")
+    ]
+    yield Claim(
+        "6.1.1",
+        "no policy is best in makespan and in response time: FIFO and Random lie between LJF and "
+        "SJF in both",
+        f"between them at {_runs(between, plays.xs)}",
+        _all_or_some([x in between for x in plays.xs]),
+    )
     fifo = [*plays.ratios("FIFO", MAKESPAN), *plays.ratios("FIFO", RESPONSE)]
     yield Claim(
         "5.1.5",
@@ -122,6 +147,13 @@ def _jenkins_single(found: Evaluation) -> Iterable[Claim]:
         f"FIFO is {_range(fifo)} of Random's",
         all(abs(ratio - 1) < 0.05 for ratio in fifo),
     )
+
+
+def _lies_between(plays: Plays, slots: float, measure: int, best: str, worst: str) -> bool:
+    """Return whether FIFO and Random are no better than one policy and no worse than another."""
+    low, high = (plays.ratio(policy, slots, measure) for policy in (best, worst))
+    middle = [plays.ratio(policy, slots, measure) for policy in ("FIFO", "Random")]
+    return all(low - SAME <= ratio <= high + SAME for ratio in middle)
 
 
 def _jenkins_several(found: Evaluation) -> Iterable[Claim]:
@@ -154,6 +186,19 @@ def _jenkins_several(found: Evaluation) -> Iterable[Claim]:
         f"SJF best at {_runs(leads, plays.xs)}; SJF-aging takes {lost[0]:.1f} times as long as "
         f"SJF at {few:g} slots, {lost[-1]:.1f} times at {plays.xs[-1]:g}",
         len(leads) >= len(plays.xs) - 1 and lost[0] > 1.5,
+    )
+    fifo = plays.ratios("FIFO", MATRIX_RESPONSE)
+    rivals = ("Random", "LJF", "SJF", "SJF-aging")
+    ahead = [
+        x
+        for x in plays.xs
+        if all(plays.ratio("FIFO", x, MATRIX_RESPONSE, one) <= 1 + SAME for one in rivals)
+    ]
+    yield Claim(
+        "6.1.2",
+        "FIFO is quite good in matrix response time: no jobs of a matrix are left behind",
+        f"{_range(fifo)} of Random's; the best but for LJF-aging at {_runs(ahead, plays.xs)}",
+        all(ratio < 1 + SAME for ratio in fifo) and (True if ahead else None),
     )
     ratios = [ratio for p in ("LJF", "SJF") for ratio in plays.ratios(p, MATRIX_RESPONSE)]
     yield Claim(
@@ -247,6 +292,7 @@ def _discussion(found: Evaluation) -> Iterable[Claim]:
         f"it is {four:.1%} above its least at 4 slots, {six:.1%} at 6",
         six < SAME,
     )
+    yield _ageing(both)
     yield _gains(found)
     aged, unaged = (
         [_where(min, one, policy, MATRIX_RESPONSE) for one in both]
@@ -262,6 +308,8 @@ def _discussion(found: Evaluation) -> Iterable[Claim]:
         all(a and b and max(a) < min(b) for a, b in zip(aged, unaged, strict=True)),
     )
     yield _proof()
+    yield _erased(plain)
+    yield _diminished(found)
     falls = [
         one.median(p, TABLE_SLOTS[-1], m) < one.median(p, TABLE_SLOTS[0], m)
         for one in both
@@ -274,6 +322,60 @@ def _discussion(found: Evaluation) -> Iterable[Claim]:
         "every policy gains by slots in every measure, but for LJF's makespan",
         f"from 5 to 15 slots {sum(falls)} of {len(falls)} medians fall",
         all(falls),
+    )
+
+
+def _ageing(both: Sequence[Plays]) -> Claim:
+    """Compare the aged policies' makespans with Random's and with those of the unaged ones."""
+    cells = [
+        (one.ratio(policy, x, MAKESPAN), one.ratio(f"{policy}-aging", x, MAKESPAN))
+        for one in both
+        for policy in ("LJF", "SJF")
+        for x in one.xs
+    ]
+    # of Random's, whose own ratio is 1
+    between = [min(unaged, 1) - SAME <= aged <= max(unaged, 1) + SAME for unaged, aged in cells]
+    return Claim(
+        "6.2",
+        "the aged policies' makespans lie between Random's and those of the unaged ones",
+        f"in {sum(between)} of {len(between)} cases (two policies, with and without slowdown, 1 to "
+        f"{both[0].xs[-1]:g} slots)",
+        _all_or_some(between),
+    )
+
+
+def _erased(plain: Plays) -> Claim:
+    """Find how many heavy jobs side by side cost as much as the best policy gains over Random."""
+    slowdown = THESIS_TABLE.slowdown
+    told, counts = [], []
+    for measure in SECONDS:
+        ratio = min(min(plain.ratios(policy, measure)) for policy in POLICY_OF)
+        heavy = next(k for k in count() if slowdown(k) * ratio >= 1)
+        counts.append(heavy)
+        told.append(f"{heavy} for the {METRICS[measure]} (at best {ratio:.2f} of Random's)")
+    return Claim(
+        "6.3",
+        "few heavy jobs in parallel erase what any policy gains",
+        f"as many do on one builder by page 16: {', '.join(told)}",
+        max(counts) <= FEW_HEAVY_JOBS,
+    )
+
+
+def _diminished(found: Evaluation) -> Claim:
+    """Compare what slots gain without slowdown and with it, by policy and measure."""
+    few, many = TABLE_SLOTS[0], TABLE_SLOTS[-1]
+    cells = [(policy, measure) for policy in POLICY_OF for measure in SECONDS]
+    left = [
+        [one.median(p, many, m) / one.median(p, few, m) for p, m in cells]
+        for one in (found.plain, found.slowed)
+    ]
+    smaller = [with_it > without - SAME for without, with_it in zip(*left, strict=True)]
+    return Claim(
+        "8",
+        "overload diminishes the gain of parallelism, for all policies and measures",
+        f"from {few:g} to {many:g} slots the medians fall less with slowdown in {sum(smaller)} of "
+        f"{len(smaller)} cases",
+        _all_or_some(smaller),
     )
 
 

@@ -42,7 +42,7 @@ def jobs_of(rows: list[tuple[float, float, float, str, str]]) -> tuple[Jobs, np.
 
 
 def index_of(rows: Any, weights: Any = None, pieces: int = 1) -> float:
-    """Return the index of jobs that are taken in some pieces."""
+    """Return the index of jobs that are given in some pieces."""
     shares = SlotShares(weights or {})
     jobs, party, names = jobs_of(rows)
     for some in np.array_split(np.arange(len(jobs)), pieces):
@@ -93,7 +93,7 @@ def test_pieces_of_a_run_give_the_index_of_the_whole(rows: Any, pieces: int) -> 
     st.floats(0, 1),
 )
 def test_what_is_not_wanted_goes_to_the_others(parties: Any, part: float) -> None:
-    """All is divided, nobody has too much, and who has less than wanted has the highest level."""
+    """All is divided, no party has too much, and who has less than wanted has the highest level."""
     wanted, weights = np.array(parties).T
     shares = max_min_shares(wanted[:, None], weights, np.array([part * wanted.sum()]))[:, 0]
     assert shares.sum() == pytest.approx(part * wanted.sum(), abs=1e-9)

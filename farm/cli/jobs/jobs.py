@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
 from farm.app.jobs.filter import JobFilter, JobState
 from farm.app.jobs.job_descriptions import row_of
-from farm.app.jobs.waits import Waits, key_of, waits_by
 from farm.app.long_running.farm_place import reach
 from farm.cli.jobs.job_options import Wanted, Where, filter_of
 from farm.core.errors import InputError
@@ -23,6 +22,9 @@ from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.terminal.output import note, print_json, remark, warn
 from farm.terminal.tables import Cell, Listing, folding, numbers, texts
 from farm.units import format_roughly
+
+if TYPE_CHECKING:
+    from farm.app.jobs.waits import Waits
 
 COLUMNS = (
     *texts("job", "state", "platform", "kind", "user", "builder"),
@@ -83,8 +85,7 @@ def jobs(
     Examples:
         farm jobs                              what waits and runs
         farm jobs --where user=bob,state=all   all jobs of bob, ended ones too
-        farm jobs --by team                    whose turn it is, under fair share
-        farm jobs --by user                    whose jobs wait how long
+        farm jobs --by user                    whose jobs wait how long; team: whose turn it is
     """
     states = sorted(get_args(JobState), key=lambda one: one != ("all" if by else "live"))
     wanted, _ = filter_of(wanted, where, state, states)
@@ -92,6 +93,11 @@ def jobs(
         with reach(redis, folder) as client:
             status = client.status()
             if by != "team" or not status.fair_share:
+                from farm.app.jobs.waits import (  # noqa: PLC0415 - slow, most lists are of jobs
+                    key_of,
+                    waits_by,
+                )
+
                 key = key_of("attribute.team" if by == "team" else by, client)
                 found = waits_by(wanted.found(client, stable=True, warn=warn), key, status.at)
                 _show_waits(by, found, limit, as_json=as_json)

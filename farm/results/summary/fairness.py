@@ -33,7 +33,7 @@ DIGITS = 6
 class SlotShares:
     """The slots that parties had, and their open jobs, over the time of a run.
 
-    ``weights``: of parties, where it is not 1. Jobs may be taken in pieces, in any order.
+    ``weights``: of parties, where it is not 1. Jobs may be given in pieces, in any order.
     """
 
     def __init__(self, weights: Mapping[str, float]) -> None:
@@ -143,7 +143,7 @@ class SlotShares:
 
 
 def max_min_shares(wanted: Floats, weights: Floats, available: Floats) -> Floats:
-    """Divide what is available by weights; nobody gets more than wanted, the others get the rest.
+    """Divide what is available by weights; no party gets more than wanted, others get the rest.
 
     ``wanted``: a row for each party, a column for each division; ``available``: of each division,
     at most what is wanted in it.

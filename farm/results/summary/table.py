@@ -67,7 +67,7 @@ def _invocations(invocations: Mapping[str, Part]) -> Listing:
     rows = []
     for name, of in by_jobs[:MAX_INVOCATIONS]:
         waits = (of.waiting_time.mean, of.waiting_time.p95, of.waiting_time.max)
-        rows.append((name or "(nobody)", f"{of.submitted:,}", *map(readable_span, waits)))
+        rows.append((name or "(none)", f"{of.submitted:,}", *map(readable_span, waits)))
     rest = len(by_jobs) - len(rows)
     columns = numbers("jobs", "mean wait", "p95 wait", "max wait")
     caption = f"{rest:,} with fewer jobs: --json" if rest else ""
