@@ -219,7 +219,7 @@ def _table(found: SizePlan, terms: Sequence[Term], options: PlanOptions, *, ever
             for point in shown
         ),
         caption=f"{many(rest, 'other')} tried: --all" if rest else "",
-        first_to_go=("hours", "mean wait", bound, "cost"),
+        first_to_go=("hours", "mean wait", *judged[1::2], "cost"),
         title=f"{' + '.join(found.pools)}: what was tried, the cheapest first",
     )
 
