@@ -97,6 +97,25 @@ def next_directory(name: str) -> Path:
     raise AssertionError("there is always a next number")
 
 
+class _Start(msgspec.Struct, rename=json_name):
+    """When a run began, of its meta.json."""
+
+    started: str
+
+
+def newest_run() -> Path:
+    """Return the run below ``runs`` that began last; raises InputError if there is none."""
+    begun = []
+    for meta in RUNS.glob(f"*/{META}"):
+        with suppress(InputError):  # it is being written, or no run's
+            # of runs of one second that whose file was written last
+            begun.append((_decode(meta, _Start).started, meta.stat().st_mtime_ns, meta.parent))
+    if not begun:
+        raise InputError(f"found no run below {RUNS.absolute()}; allowed: a run directory (--out)")
+    *_, newest = max(begun)
+    return newest
+
+
 class RunDirectory:
     """Writes a run directory. Files appear in the order of the methods below."""
 

@@ -21,7 +21,7 @@ from farm.core.events import JobsSubmitted
 from farm.core.model import Job
 from farm.csv_cells import harmless, text_cells
 from farm.results.log.writer import EventLogWriter
-from farm.results.run_directory import RunDirectory, load_run
+from farm.results.run_directory import RunDirectory, load_run, newest_run
 from farm.results.summary.figures import RunInfo
 from farm.results.summary.summary import summarise
 from farm.results.table import jobs_csv
@@ -276,3 +276,18 @@ def test_another_format_and_garbage_are_refused(run: Path) -> None:
     (run / "meta.json").write_text("{")
     with pytest.raises(InputError, match=r"meta\.json: garbled"):
         load_run(run)
+
+
+def test_the_newest_run_is_the_one_that_began_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A report without a run is of it: also while it is in progress, and whatever its number."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="found no run below"):
+        newest_run()
+    begun = {"a-9": "2026-01-02T10:00:00+00:00", "b-1": "2026-01-02T11:00:00+00:00"}
+    for name, started in begun.items():
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        (tmp_path / "runs" / name / "meta.json").write_text(json.dumps({"started": started}))
+    (tmp_path / "runs" / "c-1").mkdir()  # a sweep's, or no run yet
+    assert newest_run() == Path("runs/b-1")

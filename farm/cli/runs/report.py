@@ -11,12 +11,13 @@ import typer
 from farm.app.report import follow_run, write_figure
 from farm.app.report import report as write_report
 from farm.core.errors import InputError
+from farm.results.run_directory import newest_run
 from farm.terminal.options import Quiet
 from farm.terminal.output import progress, remark, show_share
 
 
 def report(
-    what: Annotated[list[Path], typer.Argument(metavar="RUN …")],
+    what: Annotated[list[Path] | None, typer.Argument(metavar="[RUN …]")] = None,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE")] = Path("report.html"),
     figure: str | None = None,
     follow: Annotated[bool, typer.Option("--follow")] = False,
@@ -25,17 +26,21 @@ def report(
     """Write a page with the figures of a run, of several, of a sweep, or of a farm's records.
 
     Args:
-        what: Run directories, or the directory of one sweep, or of one bundle.
+        what: Run directories, or the directory of one sweep, or of one bundle. Default: the newest
+            run below runs.
         out: The page, or figure, to write.
         figure: Instead: one figure of a run, such as queue, as .svg, .png or .pdf.
         follow: While a run is in progress, write its page again every five seconds; a browser
             that shows it follows. Ctrl-C ends it.
 
     Examples:
-        farm report run -o run.html  a page of one run
+        farm report                  a page of the newest run (--follow: while it runs)
         farm report one two          both on one page
         farm report run --figure queue -o queue.svg
     """
+    if not what:
+        what = [newest_run()]
+        remark(f"{what[0]} is the newest run", quiet=quiet)
     if follow:
         if len(what) > 1 or figure is not None:
             raise InputError("--follow: found with several runs, or --figure; allowed: one run")
