@@ -41,9 +41,10 @@ class Gitlab(Sizing[GitlabMemory], frozen=True, kw_only=True):
 
     With ``idle_unit: machines`` idle_count, limit and share (rounded down) count builders, as with
     the executor docker+machine: wanted = ceil((running + waiting) ÷ slots) + idle. Its IdleCount,
-    IdleTime and MaxGrowthRate are ``idle_count``, ``idle_time`` and ``max_booting``; with an
-    IdleScaleFactor (``scale_factor``) idle_count is IdleCountMin, at least 1, and
-    ``scale_factor_limit`` IdleCount.
+    IdleTime and MaxGrowthRate are ``idle_count``, ``idle_time`` and ``max_booting``. With an
+    IdleScaleFactor (``scale_factor``) ``idle_count`` is IdleCountMin, which counts as 1 where it is
+    0, and ``scale_factor_limit`` is IdleCount, which bounds that too; jobs are then taken only into
+    idle machines (``preemptive_mode``, unless given).
 
     At most ``throttle_limit`` builders a second are started on average (0: no limit), up to
     ``throttle_burst`` at once, while at most ``max_booting`` boot (0: no limit). Idle builders are
@@ -82,7 +83,9 @@ class Gitlab(Sizing[GitlabMemory], frozen=True, kw_only=True):
     @property
     def is_preemptive(self) -> bool:
         """Whether jobs are taken only into idle capacity that exists."""
-        return self.idle_count > 0 if self.preemptive_mode is None else self.preemptive_mode
+        if self.preemptive_mode is not None:
+            return self.preemptive_mode
+        return self.idle_count > 0 or (self.in_machines and self.scale_factor > 0)
 
     @property
     def in_machines(self) -> bool:
@@ -131,9 +134,15 @@ def idle_wanted(options: Gitlab, in_use: int) -> int:
     millionths = math.floor(min(in_use * options.scale_factor, MAX_NUMBER / 1e6) * 1e6 + 0.5)
     exact = millionths / 1e6
     share = math.floor(exact) if options.in_machines else rounded_up(exact)
+    least = options.idle_count
+    if options.in_machines:
+        # a runner that takes jobs only into idle machines would never have any in use
+        least = max(least, 1)
     if options.scale_factor_limit:
         share = min(share, options.scale_factor_limit)
-    return max(options.idle_count, share)
+        if options.in_machines:
+            least = min(least, options.scale_factor_limit)
+    return max(least, share)
 
 
 def tokens_at(options: Gitlab, at: float, tokens: float, filled_at: float) -> float:

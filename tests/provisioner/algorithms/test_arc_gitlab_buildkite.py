@@ -75,6 +75,23 @@ def test_gitlab_idle_share(in_use: int, options: dict[str, Any], idle: int) -> N
         (3, 0, {"idle_count": 5, "idle_unit": "machines"}, 6),
         (20, 0, {"idle_count": 5, "idle_unit": "machines"}, 9),
         (20, 0, {"scale_factor": 0.5, "idle_unit": "machines"}, 6),
+        # IdleCountMin is at least 1 with a factor, and jobs are taken only into idle machines
+        (0, 0, {"scale_factor": 0.5, "idle_unit": "machines"}, 1),
+        (0, 9, {"scale_factor": 0.5, "idle_unit": "machines"}, 1),
+        (0, 9, {"scale_factor": 0.5, "idle_unit": "machines", "preemptive_mode": False}, 3),
+        (5, 9, {"scale_factor": 0.5, "idle_unit": "machines"}, 2),
+        # IdleCount bounds the idle machines, IdleCountMin too
+        (
+            0,
+            0,
+            {
+                "scale_factor": 0.5,
+                "idle_count": 4,
+                "scale_factor_limit": 2,
+                "idle_unit": "machines",
+            },
+            2,
+        ),
     ],
 )
 def test_gitlab_counts_idle_jobs_not_builders(
