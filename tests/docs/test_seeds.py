@@ -43,6 +43,16 @@ ROWS = [
 ]
 #: take a minute, or an idle machine, and have their own tests
 ELSEWHERE = ("farm admin study ", "farm admin calibrate ")
+#: what a command must show, by what it begins with: it could run and show nothing of its row
+SHOWS = {
+    "farm simulate quickstart --set scheduling.policy=score ": r"waiting time +8m44s .* 57s",
+    "farm simulate fair-share-two-teams --set 'scheduling.fair_share=[auth": r"\npush/a +109 ",
+    "farm simulate sticky-images": r"\nswitches +10 between",
+    "farm jobs --where invocation=web/ada,state=running": r"\nweb-1 +running ",
+    "farm simulate quickstart --set scheduling.platform_grace=15m ": r" 132 failed",
+    "farm admin estimate --run-time RUN --estimator last-3": "mean of the kind's last successes",
+    "farm simulate thesis-single-matrix --set workload.0": r"\nmakespan +31\.6s",
+}
 
 
 def test_every_row_names_its_evidence() -> None:
@@ -93,10 +103,14 @@ def test_every_command_of_every_row_runs(folder: Path, farm: Callable[..., Said]
     All in this process: most of them take less time than an interpreter's start.
     """
     shown = dict.fromkeys(command for row in ROWS for command in row.commands)
+    assert all(any(command.startswith(begin) for command in shown) for begin in SHOWS)
     commands = [command for command in shown if not command.startswith(ELSEWHERE)]
     failed = {}
     for command in commands:
         said = farm(*shlex.split(command)[1:])
         if said.code or not (said.out + said.err).strip():
             failed[command] = f"{said.code}: {said.err[-500:]}"
+        for begin, words in SHOWS.items():
+            if command.startswith(begin) and not re.search(words, said.out):
+                failed[command] = f"not in it: {words}"
     assert failed == {}
