@@ -48,6 +48,7 @@ SHOWS = {
     "farm simulate quickstart --set scheduling.policy=score ": r"waiting time +8m44s .* 57s",
     "farm simulate fair-share-two-teams --set 'scheduling.fair_share=[auth": r"\npush/a +109 ",
     "farm simulate sticky-images": r"\nswitches +10 between",
+    "farm job twin-2": "twin-1, which does the same action, is executed for both",
     "farm jobs --where invocation=web/ada,state=running": r"\nweb-1 +running ",
     "farm simulate quickstart --set scheduling.platform_grace=15m ": r" 132 failed",
     "farm admin estimate --run-time RUN --estimator last-3": "mean of the kind's last successes",
