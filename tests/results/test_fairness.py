@@ -107,6 +107,6 @@ def test_what_is_not_wanted_goes_to_the_others(parties: Any, part: float) -> Non
 def test_fair_share_raises_the_index_of_the_example() -> None:
     """What users expect of the word: with one queue the calm team waits behind the loud one."""
     shared = farm.simulate("fair-share-two-teams")
-    one_queue = farm.simulate("fair-share-two-teams", **{"scheduling.fair_share": []})
+    one_queue = farm.simulate("fair-share-two-teams", scheduling__fair_share=[])
     assert one_queue.summary["fairness_index"] < 0.7
     assert shared.summary["fairness_index"] > 0.99

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import farm
-from farm.app.api import Result
+from farm.app.recorded.result import Result
 from farm.core.errors import InputError, ScenarioError
 
 POOL = {"name": "linux", "platform": {"processor": "amd64"}, "builders": 2, "slots": 2}

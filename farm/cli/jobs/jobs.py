@@ -99,8 +99,8 @@ def jobs(
                 )
 
                 key = key_of("attribute.team" if by == "team" else by, client)
-                found = waits_by(wanted.found(client, stable=True, warn=warn), key, status.at)
-                _show_waits(by, found, limit, as_json=as_json)
+                counted = wanted.found(client, stable=True, warn=warn)
+                _show_waits(by, waits_by(counted, key, status.at), limit, as_json=as_json)
                 return
     if by:
         if by != "team":

@@ -156,7 +156,8 @@ def max_min_shares(wanted: Floats, weights: Floats, available: Floats) -> Floats
     weight_left = np.cumsum(weight[::-1], axis=0)[::-1]
     # the parties are satisfied in order of level; until the last that is, this rises
     highest = ((available - before) / weight_left).max(axis=0)
-    return np.minimum(wanted, weights[:, None] * np.maximum(highest, 0.0))
+    shares: Floats = np.minimum(wanted, weights[:, None] * np.maximum(highest, 0.0))
+    return shares
 
 
 def jain_index(shares: Sequence[float]) -> float:
