@@ -49,7 +49,7 @@ FIGURES: Final[Mapping[str, Callable[[Summary], float | None]]] = {
         name: attrgetter(name)
         for name in (
             "makespan", "builder_time", "cost", "utilization", "idle_share", "fairness_index",
-            "throughput_per_s", "attempts",
+            "throughput_per_s", "attempts", "switches", "switching_time",
         )
     },
     "max_builders": attrgetter("builders.max_running"),
