@@ -53,10 +53,10 @@ def example_errors(
     truth = statistics.fmean(statistics.median(times) for times in measured.values())
     errors = []
     for law, formula in laws_of(found).items():
-        told = statistics.fmean(
+        predicted = statistics.fmean(
             time_by(formula, company, found.threads, work) for company in COMPANIES
         )
-        errors.append(ExampleError(law=law, error=round(told / truth - 1, 4)))
+        errors.append(ExampleError(law=law, error=round(predicted / truth - 1, 4)))
     return tuple(errors)
 
 

@@ -166,13 +166,13 @@ def _show_calibration(found: Calibration) -> None:
 
 def law_in_words(found: Calibration) -> str:
     """Return which law a pool takes from a calibration, and how far it and others are off."""
-    told = f"law of a pool with this calibration: {found.law}"
+    chosen = f"law of a pool with this calibration: {found.law}"
     errors = {one.law: f"{one.error:+.1%}" for one in found.example}
     if found.law not in errors:
-        return f"{told} (its error was not measured)"
+        return f"{chosen} (its error was not measured)"
     others = "".join(f", {law} {error}" for law, error in errors.items() if law != found.law)
     example = "heavy and light jobs that burnt together"
-    return f"{told}, {errors[found.law]} off the mean time of {example}{others}"
+    return f"{chosen}, {errors[found.law]} off the mean time of {example}{others}"
 
 
 def _measurement_table(found: Calibration) -> Listing:
