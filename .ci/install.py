@@ -38,7 +38,7 @@ def say(number: int, lines: list[str], over: threading.Event) -> None:
         found = sum(line.startswith("Collecting ") for line in lines)
         known = sum(line.startswith("Requirement already") for line in lines)
         if any(re.match("Installing collected", line) for line in lines):
-            text = f"installing {found} packages, the last quarter, {spent:.0f}s so far"
+            text = f"installing {found} packages, {spent:.0f} s so far"
         else:
             share = min(1.0, (found + known) / number)
             left = f", about {spent * (4 / 3 / share - 1):.0f}s left" if share else ""

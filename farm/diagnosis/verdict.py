@@ -81,7 +81,7 @@ def verdicts(figures: PlatformFigures, resolution: float, objective: float) -> I
 
 
 def too_little(figures: PlatformFigures, resolution: float) -> str:
-    """Return why the records of a platform cannot carry the question; nothing, if they can."""
+    """Return why the records of a platform cannot tell why its jobs wait; nothing, if they can."""
     known_waits = figures.waits.count + figures.censored
     if not figures.run_time.count:
         return f"of {many(figures.attempts, 'job')} none ran to its end"
@@ -135,8 +135,8 @@ def _reason(figures: PlatformFigures, resolution: float, objective: float) -> tu
         return "not capacity", f"{waits}, {_why_slots_were_idle(figures)}"
     if (figures.utilization or 0.0) >= LIMITS.min_utilization:
         return "short of servers", (
-            f"{waits}; {_work(figures)} met {_mean_slots(figures)} (load ÷ slots "
-            f"{figures.utilization:.2f}): {_rates(figures)}{would_do}"
+            f"{waits}; {_demand(figures)}, capacity {_number_of_slots(figures)} "
+            f"({100 * (figures.utilization or 0.0):.0f} %): {_rates(figures)}{would_do}"
         )
     were = "was" if figures.mean_slots == 1 else "were"
     return "bursts", (
@@ -160,11 +160,14 @@ def _waits(figures: PlatformFigures) -> str:
 
 
 def _mean_slots(figures: PlatformFigures) -> str:
-    """Return how many slots there were; a whole number without a fraction."""
+    """Return how many slots there were."""
+    return f"{_number_of_slots(figures)} {'slot' if figures.mean_slots == 1 else 'slots'}"
+
+
+def _number_of_slots(figures: PlatformFigures) -> str:
+    """Return the mean number of slots; a whole one without a fraction."""
     mean = figures.mean_slots
-    if mean % 1:
-        return f"{mean:.1f} slots"
-    return many(int(mean), "slot")
+    return f"{mean:,.1f}" if mean % 1 else f"{mean:,.0f}"
 
 
 def _why_slots_were_idle(figures: PlatformFigures) -> str:
@@ -188,14 +191,14 @@ def _why_slots_were_idle(figures: PlatformFigures) -> str:
     )
 
 
-def _work(figures: PlatformFigures) -> str:
+def _demand(figures: PlatformFigures) -> str:
     """Return how many slots the work would fill, with what passes between jobs if that counts."""
     work = figures.offered_load + figures.other_load
     with_turnarounds = (figures.utilization or 0.0) * figures.mean_slots
     if with_turnarounds - work < LIMITS.min_slots_between:
-        return f"work for {work:.1f} slots"
+        return f"demand {work:.1f} slots"
     turnaround = format_roughly(figures.turnaround.p50 or 0.0)
-    return f"work for {with_turnarounds:.1f} slots, with {turnaround} between two jobs,"
+    return f"demand {with_turnarounds:.1f} slots, with {turnaround} between two jobs"
 
 
 def _rates(figures: PlatformFigures) -> str:

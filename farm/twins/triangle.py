@@ -35,7 +35,7 @@ TEXTS: dict[Off, str] = {
     "workload": "the workload's model is off: drawn jobs wait {drawn}, where the recorded ones "
     "wait {replayed} on the same farm; rates by hour and sizes by name are not all there is",
     "unknown": "the recorded jobs wait {replayed} on the twin, where {recorded} was recorded; "
-    "draws of the workload differ too much from each other, {drawn}, to judge its model",
+    "synthetic copies of the load vary too much, {drawn}, to test the workload's model",
     "both": "both models are off: the recorded jobs wait {replayed}, where {recorded} was "
     "recorded, and drawn ones {drawn}",
 }

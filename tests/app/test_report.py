@@ -19,10 +19,12 @@ from farm.core.commands import EndJob
 from farm.core.errors import InputError
 from farm.core.model import Job
 from farm.results.comparison.answer import Choice
+from farm.results.comparison.tables import matrix_of_comparison
 from farm.results.figures.chart import COLOURS, DARK, Chart
 from farm.results.figures.lines import Figure
 from farm.results.report.comparison_figures import trade_off_chart
 from farm.results.report.over_time import JobsOverTime, busy_shares, highest, lanes
+from farm.results.report.words import of_run
 from farm.results.table.job_table import table_of
 from farm.results.table.records import Recorder
 
@@ -366,3 +368,24 @@ def test_charts_are_pictures_in_a_notebook() -> None:
     assert charts._repr_html_().count("<svg ") == 2
     swept = farm.sweep("mm1", replications=2, **SMALL).plot("cost")
     assert swept._repr_html_().startswith("<div><svg ")
+
+
+def test_waits_of_nothing_are_said_as_such() -> None:
+    """Of most jobs that did not wait was said that half of them waited at most 0s."""
+    run = farm.simulate("mm1", **SMALL, pools__0__builders=40)
+    texts = of_run("", run.kept.summary)
+    assert any("on average; most started at once, one in" in text for text in texts)
+
+
+def test_a_difference_that_its_digits_do_not_show_is_none() -> None:
+    """It read +0.0 % small, which is two answers."""
+    runs = [
+        farm.simulate("mm1", jobs=[farm.Job(id="a", service_time=seconds, arrived_at=0.0)])
+        for seconds in (100_000.0, 100_000.1)
+    ]
+    [row] = [
+        cells
+        for name, _, cells in matrix_of_comparison(farm.compare(*runs).pairs, "")
+        if name.startswith("makespan")
+    ]
+    assert row[0][1].plain == "same"

@@ -256,7 +256,8 @@ def test_ctrl_c_is_exit_code_130(farm, monkeypatch, tmp_path: Path, where):
          "nothing was tried; nothing is kept; the same command begins again"),
         (["sweep", "farm.yaml", "--vary", "policy=fifo,sjf", "-o", "all"], "runs.sweep.play_sweep",
          "the 0 finished runs stay in all: the same command continues"),
-        (["up", "farm.yaml"], "live_farm.up.start_in_background", "its jobs stay in .farm"),
+        (["up", "farm.yaml"], "live_farm.up.start_in_background",
+         'farm "small" was stopped; its jobs stay in .farm'),
     ],
 )  # fmt: skip
 def test_ctrl_c_says_what_is_kept_and_how_to_go_on(farm, monkeypatch, words, where, said):

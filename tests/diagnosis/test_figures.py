@@ -114,7 +114,7 @@ def test_what_passes_between_two_jobs_is_load():
     assert figures(attempts).utilization == pytest.approx(12.5 / 12, rel=0.05)
     [one] = judged(attempts)
     assert one.kind == "short of servers"
-    assert "work for 12.4 slots, with 2m30s between two jobs, met 11.8 slots" in one.text
+    assert "demand 12.4 slots, with 2m30s between two jobs, capacity 11.8 (105 %)" in one.text
 
 
 def in_whole_seconds(attempts: Iterable[Attempt], hosted: bool) -> list[Attempt]:

@@ -30,7 +30,7 @@ def test_oloengine_is_short_by_two_thirds():
     assert one.waits.p50 == pytest.approx(67.0 * 60, rel=0.05)
     assert verdict.kind == "short of servers"
     assert "44% were cancelled before they started" in verdict.text
-    assert "(load ÷ slots 1.69): 115.0 jobs a day came, and 68.0 can be served" in verdict.text
+    assert "(169 %): 115.0 jobs a day came, and 68.0 can be served" in verdict.text
     # what the jobs that ran would say
     assert one.run_time.mean is not None
     assert one.arrivals_per_hour * one.run_time.mean / 3600 / 2 < 1.66

@@ -187,4 +187,4 @@ def test_records_that_cannot_carry_the_question(
     said = farm("doctor", table(tmp_path / "log.csv", lines), "--quiet")
     assert said.code == 2
     assert f"cannot tell: {words}" in said.out
-    assert said.err.startswith(f"error: these records cannot carry the question: {words}")
+    assert said.err.startswith(f"error: these records cannot answer that: {words}")

@@ -179,7 +179,7 @@ def what_if(
         )
     platform_of = {one.job.id: str(one.job.platform) for one in image.snapshot.waiting}
     if not platform_of:
-        raise InputError("no job waits: there is nothing to roll out")
+        raise InputError("no job is waiting: nothing to forecast")
     futures: list[Rollouts] = []
 
     def on_rollout(done: int) -> None:

@@ -102,11 +102,17 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
         """Whether there are other criteria than a state."""
         return bool(self._texts() or self.attribute)
 
+    def conditions(self) -> str:
+        """Return what jobs are like, beside their state, for a message."""
+        return ", ".join(self._conditions())
+
+    def _conditions(self) -> list[str]:
+        texts = [f"{'id' if n == 'match' else n}={value}" for n, value in self._texts().items()]
+        return texts + [f"attribute.{key}={value}" for key, value in self.attribute.items()]
+
     def words(self) -> str:
         """Return the filter as it is written on a command line."""
-        texts = [f"state={self.state}"]
-        texts += [f"{'id' if n == 'match' else n}={value}" for n, value in self._texts().items()]
-        texts += [f"attribute.{key}={value}" for key, value in self.attribute.items()]
+        texts = [f"state={self.state}", *self._conditions()]
         if not any("," in text for text in texts):
             texts = [",".join(texts)]
         return shlex.join(word for text in texts for word in ("--where", text))

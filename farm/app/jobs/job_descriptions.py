@@ -123,12 +123,23 @@ def reason_of(decision: Decision) -> str:
     """Say in a few words why a job went when it did."""
     if not decision.waiting:
         return "no other job waited for its platform"
-    first = all(decision.key <= other.key for other in decision.next)
+    is_first = all(decision.key <= other.key for other in decision.next)
     if decision.path:
         return f"it was the turn of {'/'.join(decision.path)}; {decision.waiting:,} others waited"
-    if first:
-        return f"its key {list(decision.key)} was the smallest of {decision.waiting + 1:,}"
+    if is_first:
+        return f"it was first in line: {_why_first(decision)} of {decision.waiting + 1:,}"
     return f"{decision.waiting:,} others waited, the first of them for another builder"
+
+
+def _why_first(decision: Decision) -> str:
+    """Return by what a job was before the next one: level, the policy's key, or when it came."""
+    pairs = list(zip(decision.key, decision.next[0].key, strict=False))
+    place = next((number for number, (own, its) in enumerate(pairs) if own != its), len(pairs) - 1)
+    if place == len(decision.key) - 1:
+        return "same level, earliest"
+    if place == 0:
+        return "highest level"
+    return f"same level, smallest key of the policy ({decision.key[place]:.6g})"
 
 
 def tried(one: Try) -> str:

@@ -99,7 +99,7 @@ def image_of_state(view: FarmView) -> FarmImage:
     The waiting jobs keep the file's order. A job that runs for an unknown time has just begun.
     """
     if not view.builders:
-        raise InputError("the state has no builders: there is nothing to roll out")
+        raise InputError("the state has no builders: nothing to forecast")
     waiting = [_waiting(job, place) for place, job in enumerate(view.waiting())]
     waiting.sort(key=lambda record: str(record.job.platform.normalised()))
     pools = _pools(view)

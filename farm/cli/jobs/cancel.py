@@ -81,9 +81,10 @@ def cancel(
     if as_json:
         asked = {"jobs": len(names), "matrix": wanted.matrix, "invocation": invocation}
         print_json({"asked": asked, "ended": ended})
+    elif not quiet and filtered and not (names or whole):
+        typer.echo(f"no waiting or running job matches {wanted.conditions()}")
     elif not quiet:
         all_of = whole is not None and not ended
         what = f"all of {invocation}" if all_of else many(len(names), "job")
-        none = ": none that waits or runs is like that" * (filtered and not (names or all_of))
         before = f" ({ended:,} had ended already)" if ended else ""
-        typer.echo(f"asked to cancel {what}{before or none}")
+        typer.echo(f"asked to cancel {what}{before}")

@@ -91,7 +91,8 @@ def up(
     options += ["--fresh"] if fresh else []
     options += ["--accept-loss"] if accept_loss else []
     options += own_options(metrics)
-    stays = f"{wanted.name} was stopped; its jobs stay in {folder}, and the same command starts it"
+    again = f"its jobs stay in {folder}, and the same command starts it"
+    stays = f'farm "{wanted.name}" was stopped; {again}'
     with (
         on_interrupt(lambda: stays),
         progress(f"starting {wanted.name}", silent=quiet or as_json),

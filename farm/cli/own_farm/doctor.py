@@ -86,7 +86,7 @@ def doctor(
         note(Listing(folding("platform", "verdict"), map(_row, all_verdicts)), "", _table(figures))
     reasons = [too_little(platform, resolution) for platform in figures.platforms]
     if all(reasons):
-        raise TraceError(f"these records cannot carry the question: {reasons[0]}")
+        raise TraceError(f"these records cannot answer that: {reasons[0]}")
     command = f"{this_command()} twin {' '.join(map(str, files))} -o mine.yaml"
     if quiet or as_json:
         return

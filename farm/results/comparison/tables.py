@@ -147,7 +147,9 @@ def _cells(row: SweepRow, *, whole: bool, shares: bool) -> tuple[str, str, Style
     cells = difference_cells(row.difference, relative, row.difference_interval, row.unit)
     between = f" ({cells[1]} to {cells[2]})" if whole and cells[1] != cells[2] else ""
     verdict = row.verdict or ""
-    shown = verdict if verdict == "same" else f"{cells[0]}{between} {verdict}"
+    shown = f"{cells[0]}{between} {verdict}"
+    if verdict == "same" or (verdict in STILL and cells[0] in UNSEEN):
+        shown = "same"
     return mean, around, styled(shown, STYLES.get(verdict, ""))
 
 
@@ -271,7 +273,8 @@ def matrix_of_comparison(
         for one in found:
             cells = difference_cells(one.difference, one.relative, one.interval, one.unit)
             verdict = one.verdict or ""
-            shown = "same" if verdict == "same" else f"{cells[0]} {verdict}"
+            is_same = verdict == "same" or (verdict in STILL and cells[0] in UNSEEN)
+            shown = "same" if is_same else f"{cells[0]} {verdict}"
             runs.append((readable(one.other, one.unit), styled(shown, STYLES.get(verdict, ""))))
         name = found[0].metric.replace("_", " ")
         yield name, readable(found[0].base, found[0].unit), runs
@@ -296,6 +299,8 @@ def _called(label: str, name: str, world: str) -> str:
     return f"{label} ({world})" if label == name else f"{label} ({world}): {name}"
 
 
+UNSEEN = ("+0.0 %", "-0.0 %")
+"""Differences whose digits do not show them: with a verdict of no difference they are the same."""
 PART_HEADINGS = ("mean wait", "base", "other", "difference", "from", "to", "verdict")
 
 

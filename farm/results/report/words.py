@@ -17,6 +17,7 @@ from farm.results.table.job_table import JobTable
 from farm.scenario import TwinErrors
 from farm.units import many
 
+START_AT_ONCE = "most started at once"
 RINGS = "A ring in place of a dot: not told from the base, or too small a difference to matter."
 
 
@@ -48,9 +49,10 @@ def of_run(answer: str, summary: Summary) -> Iterator[str]:
         f"It took {readable_span(summary.makespan)} from the first arrival to the last end."
     )
     if wait.count:
+        half = f"half of them at most {readable_span(wait.p50)}" if wait.p50 else START_AT_ONCE
         yield (
-            f"A job waited {readable_span(wait.mean)} on average; half of them at most "
-            f"{readable_span(wait.p50)}, one in twenty more than {readable_span(wait.p95)}."
+            f"A job waited {readable_span(wait.mean)} on average; {half}, "
+            f"one in twenty more than {readable_span(wait.p95)}."
         )
     yield _of_builders(summary)
     yield from (sentence(one.rstrip(".")) for one in (*summary.warnings, *summary.remarks))

@@ -28,7 +28,7 @@ def test_cancelling_by_properties_by_list_and_by_id(still: StillFarm):
     still.inbox()
     assert "'unknown' is not known" in still.says("cancel", "w1", "unknown", code=2)
     told = still.says("cancel", "--matrix", "none")
-    assert told == "asked to cancel 0 jobs: none that waits or runs is like that\n"
+    assert told == "no waiting or running job matches matrix=none\n"
     for words in ([], ["w1", "--user", "ann"], ["w1", "--invocation", "ann"]):
         assert "found no jobs" in still.says("cancel", *words, code=2)
     assert "--reason: found" in still.says("cancel", "w1", "--reason", "\x1b[2J", code=2)
