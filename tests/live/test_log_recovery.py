@@ -291,7 +291,7 @@ def test_the_next_commit_puts_back_what_was_deleted_of_the_event_log(
     assert (tmp_path / EVENTS).read_text().split() == list("1234")
     assert position_in(tmp_path).lost == ()
     # and the farm's status says so
-    assert "those of 3 commits are written again" in logger.world.commits.restored
+    assert "those of 4 commits are written again" in logger.world.commits.restored
 
 
 def test_lines_of_the_event_log_that_no_scheduler_remembers_are_told(
