@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar
 
 from pydantic import (
@@ -31,6 +31,11 @@ def _checked(text: str) -> str:
 def _checked_offset(text: str) -> str:
     parse_offset(text)
     return text
+
+
+def given_options(options: Mapping[str, object] | None) -> dict[str, object]:
+    """Return the options that have a value: without one an algorithm has its default."""
+    return {name: value for name, value in (options or {}).items() if value is not None}
 
 
 class OptionsByTime(Section):
@@ -85,7 +90,7 @@ class OptionsByTime(Section):
     def options(self) -> dict[str, object]:
         """The options that hold then, as written."""
         limits = {"min": self.min, "max": self.max}
-        return {**(self.model_extra or {}), **{k: v for k, v in limits.items() if v is not None}}
+        return given_options({**(self.model_extra or {}), **limits})
 
 
 def _preset_or_all(schema: dict[str, Any]) -> None:
@@ -141,7 +146,7 @@ class ProvisionerSettings(Section):
     @property
     def options(self) -> dict[str, object]:
         """The algorithm's own options, as written."""
-        return dict(self.model_extra or {})
+        return given_options(self.model_extra)
 
     def limits(self) -> dict[str, object]:
         """Return the keys that every algorithm knows, as a file has them; those by time, too."""

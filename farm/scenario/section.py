@@ -32,6 +32,7 @@ from pydantic_core.core_schema import (
 )
 
 from farm.core.errors import nearest
+from farm.scenario.file.line_marks import MarkedDict
 
 _IN_A_SECTION = ContextVar("_IN_A_SECTION", default=False)
 """Whether a section is being built: those in it are built when a file has their key."""
@@ -91,6 +92,8 @@ class Mapped(BaseModel):
             key, kinds = cls.short_for
             if isinstance(data, kinds) and (bool in kinds or not isinstance(data, bool)):
                 data = {key: data}
+        if isinstance(data, MarkedDict):
+            data = cls._without_removed(data)
         if not isinstance(data, Mapping) or cls.takes_free_keys:
             return handler(data)
         known = {key: value for key, value in data.items() if key in cls.model_fields}
@@ -112,6 +115,30 @@ class Mapped(BaseModel):
             )
             problems += map(_again, others)
         raise ValidationError.from_exception_data(cls.__name__, problems)
+
+    @classmethod
+    def _without_removed(cls, data: MarkedDict) -> MarkedDict:
+        """Return a section without the optional keys that ``--set key=null`` removes.
+
+        Only those that cannot be null: for the others null says what they are by default, also
+        where a preset says otherwise.
+        """
+        fields = cls.model_fields
+        removed = {
+            key
+            for key, value in data.items()
+            if value is None
+            and data.marks.get(key, "").startswith("--set ")
+            and key in fields
+            and not fields[key].is_required()
+            and fields[key].default is not None
+        }
+        if not removed:
+            return data
+        remaining = MarkedDict()
+        remaining.update((key, value) for key, value in data.items() if key not in removed)
+        remaining.marks.update(data.marks)
+        return remaining
 
     @model_validator(mode="after")
     def _one_given(self) -> Self:
