@@ -460,10 +460,13 @@ def _of_image(image: FarmImage, name: str | None) -> LearnedFarm:
     except StateError as error:
         raise StateError(f"snapshot: statistics: {error}") from None
     records = [*snapshot.running, *snapshot.waiting]
+    # those that have ended since they came, too: they say what jobs of a kind are like
+    jobs = {} if image.recent is None else {job.id: job for job in image.recent.jobs}
+    jobs |= {record.job.id: record.job for record in records}
     return LearnedFarm(
         estimator=estimator,
         builders={one.builder.id: one.builder for one in snapshot.builders},
-        jobs={record.job.id: record.job for record in records},
+        jobs=jobs,
         running={
             record.job.id: RunningAttempt(
                 builder=record.builder,

@@ -14,6 +14,7 @@ from farm.core.errors import FarmError
 from farm.core.events import BuilderJoined, JobsSubmitted, JobStarted
 from farm.core.model import Builder, Job, Platform
 from farm.core.state.snapshot import snapshot_of
+from farm.forecasts.dispatch.recent_arrivals import ArrivalMemory
 from farm.live.operating.answers import FarmImage
 from farm.scenario import parse_scenario
 from farm.testing import small_scenario
@@ -85,6 +86,31 @@ def test_a_job_of_a_snapshot_has_run_since_its_start(tmp_path: Path, started_at:
     (tmp_path / "image.json").write_bytes(msgspec.json.encode(image))
     (row,) = rows(tmp_path / "image.json", "--job", "a")
     assert row["elapsed_s"] == 90.0
+
+
+def test_a_live_farm_knows_kinds_whose_jobs_have_all_ended(tmp_path: Path):
+    """A hypothetical job has the means of those that came lately; five minutes were assumed."""
+    scenario = parse_scenario(SCENARIO)
+    scheduler = make_scheduler(scenario)
+    slow = Builder(id="slow-1", pool="slow", index=1, processors=("amd64",))
+    scheduler.handle(BuilderJoined(0.0, slow))
+    came = ArrivalMemory()
+    for number in range(12):
+        declared = 60.0 + 10.0 * (number % 2)
+        job = Job(id=str(number), service_time=9.0, kind="unit", declared_time=declared)
+        came.take(float(number), [job])
+    image = FarmImage(
+        snapshot=snapshot_of(scheduler, 90.0),
+        scenario=scenario.model_dump(mode="json", exclude_none=True),
+        recent=came.recent(90.0),
+    )
+    (tmp_path / "image.json").write_bytes(msgspec.json.encode(image))
+
+    waiting, *_ = rows(tmp_path / "image.json", "--kind", "unit")
+
+    # of the first job that came, no more is remembered than when
+    assert waiting["declared_s"] == pytest.approx((6 * 70 + 5 * 60) / 11)
+    assert "the mean of its 11 jobs there" in shown(tmp_path / "image.json", "--kind", "unit")
 
 
 def test_how_a_client_treats_it(tmp_path: Path):
