@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from farm.core.fields import json_name
+from farm.core.model import Cause
 from farm.core.queues.fair_share.keys import attributes_of_key
 from farm.results.descriptive_statistics import Spread, spread_of
 from farm.results.formatting import readable_percent
@@ -27,6 +28,7 @@ from farm.results.table.columns import known
 from farm.results.table.job_columns import Jobs
 from farm.results.table.records import RunRecords
 from farm.results.table.runs import Runs
+from farm.units import many
 
 #: how a warning on a key of fair share begins
 FAIR_SHARE = "scheduling.fair_share: "
@@ -213,6 +215,7 @@ class Measured:
         remarks = [*self._remarks]
         if self._percentile_error:
             remarks.append(near_percentiles(self.figures.jobs.submitted, self._percentile_error))
+        remarks += jobs_given_up(self._records)
         return Summary(
             **msgspec.structs.asdict(self.figures),
             name=info.name,
@@ -238,6 +241,26 @@ class Measured:
             ),
             remarks=tuple(remarks),
         )
+
+
+def jobs_given_up(records: RunRecords) -> list[str]:
+    """Return a remark on the jobs that were cancelled because no builder would ever run them.
+
+    The counts say that they were cancelled, and nothing else says why: builders that never take a
+    job may fill a pool, and a platform may have none.
+    """
+    jobs = records.jobs
+    given_up = jobs.cause.where(Cause.UNRUNNABLE) & jobs.outcome.where("cancelled")
+    count = int(given_up.sum())
+    if not count:
+        return []
+    platforms = sorted({str(platform) for platform in jobs.platform[given_up].each()})
+    were = "was" if count == 1 else "were"
+    text = (
+        f"{many(count, 'job')} for {', '.join(platforms)} {were} given up and cancelled: no "
+        "builder took them for so long that none ever would"
+    )
+    return [text]
 
 
 def unused_fair_share_keys(names: Sequence[str], records: RunRecords) -> list[str]:
