@@ -52,7 +52,6 @@ def chaos(
 
     Examples:
         farm admin chaos quickstart  sixty faults, two thousand jobs
-        farm admin chaos quickstart --faults 20 --seed 7
         farm admin chaos quickstart --only kill-host --keep kept
         farm admin chaos quickstart --only kill-host --resume kept
     """
