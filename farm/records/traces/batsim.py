@@ -31,6 +31,8 @@ class _Job(msgspec.Struct):
 
 #: what a profile of a fixed length, and one that is a sequence of others, are called; Batsim 5 has
 #: the second name of each
+ROUNDING = 1e-9
+"""A run time that is longer than the walltime by this share is as long: both were rounded."""
 _DELAYS = ("delay", "DelayProfile")
 _SEQUENCES = ("composed", "SequentialCompositionProfile")
 MAX_DEPTH = 50
@@ -63,7 +65,7 @@ def read(path: Path) -> Records:
     lengths = _Lengths(path, found.profiles)
     wanted = np.array([lengths.of(job.profile) for job in found.jobs])
     limits = np.array([job.walltime if job.walltime >= 0 else np.inf for job in found.jobs])
-    killed = wanted > limits
+    killed = wanted > limits * (1 + ROUNDING)
     ids = [str(job.id) for job in found.jobs]
     notes: tuple[str, ...] = ()
     if killed.any():
@@ -75,7 +77,7 @@ def read(path: Path) -> Records:
     ]
     return Records(
         np.array([job.subtime for job in found.jobs]),
-        np.minimum(wanted, limits),
+        np.where(killed, limits, wanted),
         ids if len(set(ids)) == len(ids) else None,
         columns_of(details),
         np.array([job.res for job in found.jobs]),
