@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -21,15 +22,24 @@ def scenarios(_: object, __: object, incomplete: str) -> list[str]:
     return names + _paths(incomplete, (".yaml", ".yml"))
 
 
-def keys(context: Any, _: object, incomplete: str) -> list[str]:
+def keys(_: object, __: object, incomplete: str) -> list[str]:
     """Return ``KEY=`` of each key of the scenario that is on the line, else of quickstart."""
     from farm.scenario import load_scenario  # noqa: PLC0415 - commands start without it
 
     with suppress(FarmError):
-        scenario = load_scenario(context.params.get("scenario") or "quickstart")
-        found = _dotted(scenario.model_dump(mode="json"))
+        found = _dotted(load_scenario(_scenario_on_the_line()).model_dump(mode="json"))
         return sorted(f"{key}=" for key in found if key.startswith(incomplete))
     return []
+
+
+def _scenario_on_the_line() -> str:
+    """Return the scenario that the words before name, which the shell gives as they are typed."""
+    from farm.scenario.examples import example_files  # noqa: PLC0415 - as above
+
+    words = " ".join(os.environ.get(name, "") for name in LINES).split()
+    known = example_files()
+    named = (word for word in words if word in known or Path(word).suffix in (".yaml", ".yml"))
+    return next(named, "quickstart")
 
 
 def runs(_: object, __: object, incomplete: str) -> list[str]:
@@ -38,6 +48,9 @@ def runs(_: object, __: object, incomplete: str) -> list[str]:
     names = [str(path) for path in kept if str(path).startswith(incomplete)]
     return list(dict.fromkeys([*names, *_paths(incomplete, ())]))
 
+
+#: where shells put the line
+LINES = ("COMP_WORDS", "_TYPER_COMPLETE_ARGS")
 
 #: by the name of a parameter
 COMPLETES: dict[str, Complete] = {

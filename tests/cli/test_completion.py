@@ -6,11 +6,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from farm.cli.completion import keys, runs, scenarios
+from tests.cli.conftest import SMALL
 
 PROGRAM = "import sys; sys.argv[0] = 'farm'; from farm.cli.main import main; main()"
 
@@ -38,7 +38,7 @@ def completed(folder: Path, line: str) -> list[str]:
 
 def fill(folder: Path) -> None:
     """Put a scenario and a run there."""
-    (folder / "mine.yaml").write_text("extends: quickstart\nname: mine\n")
+    (folder / "mine.yaml").write_text(SMALL.replace("name: linux", "name: oak"))
     (folder / "runs" / "one-1").mkdir(parents=True)
     (folder / "runs" / "one-1" / "meta.json").touch()
 
@@ -47,11 +47,11 @@ def test_examples_keys_and_runs_are_completed(tmp_path: Path, monkeypatch) -> No
     """Only commands and options were."""
     fill(tmp_path)
     monkeypatch.chdir(tmp_path)
-    context = SimpleNamespace(params={"scenario": Path("mine.yaml")})
+    monkeypatch.setenv("COMP_WORDS", "farm simulate mine.yaml --set pools")
     assert scenarios(None, None, "quick") == ["quickstart"]
     assert scenarios(None, None, "mi") == ["mine.yaml"]
-    assert keys(context, None, "pools.linux.bu") == ["pools.linux.builders="]
-    assert keys(SimpleNamespace(params={}), None, "nothing") == []
+    assert keys(None, None, "pools.oak.bu") == ["pools.oak.builders="]
+    assert keys(None, None, "nothing") == []
     assert runs(None, None, "") == ["runs/one-1", "runs/"]
     assert runs(None, None, "runs/o") == ["runs/one-1", "runs/one-1/"]
     assert runs(None, None, "nowhere/") == []
@@ -63,7 +63,7 @@ def test_examples_keys_and_runs_are_completed(tmp_path: Path, monkeypatch) -> No
     [
         ("farm simulate qui", ["quickstart"]),
         ("farm simulate mi", ["mine.yaml"]),
-        ("farm simulate mine.yaml --set pools.linux.bu", ["pools.linux.builders="]),
+        ("farm simulate mine.yaml --set pools.oak.bu", ["pools.oak.builders="]),
         ("farm report ru", ["runs/one-1", "runs/"]),
         ("farm simu", ["simulate"]),
     ],
