@@ -70,7 +70,7 @@ class Layout:
         remarks = [about for name, about in listing.about.items() if name in shown]
         lines = ["; ".join(filter(None, [listing.caption, *remarks]))]
         if gone := self._left_out(places):
-            lines.append(f"left out for want of width: {', '.join(gone)} (a pipe has all: | cat)")
+            lines.append(f"hidden at this width: {', '.join(gone)} (all columns: | cat)")
         for remark in "\n".join(filter(None, lines)).splitlines():
             yield Text(plain(remark, MAX_MESSAGE), "dim italic")
 

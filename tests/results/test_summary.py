@@ -174,7 +174,7 @@ def test_builders_that_a_ramp_down_left_over_are_a_warning(engine: str) -> None:
 def test_no_number_is_cut_on_a_narrow_terminal(width: int) -> None:
     """382 jobs were three at 60 columns: a column that has no room is left out, and named."""
     lines = shown(farm.simulate("quickstart").kept.summary, width).splitlines()
-    assert any("left out for want of width: std" in line for line in lines)
+    assert any("hidden at this width: std" in line for line in lines)
     [wait] = [line.split()[2:] for line in lines if line.startswith("waiting time")]
     assert wait[0] == "8m41s"
     assert {*wait} <= {"8m41s", "4m38s", "25m53s", "42m20s", "44m39s", "655"}

@@ -12,7 +12,7 @@ from tests.conftest import Said
 
 #: of a wide terminal, where nothing is left out
 WIDE = "1000"
-LEFT_OUT = re.compile(r"left out for want of width: .*? \(a pipe has all: \| cat\)")
+LEFT_OUT = re.compile(r"hidden at this width: .*? \(all columns: \| cat\)")
 """The remark below a table that has not all of its columns."""
 
 SCORED = ("--set", "estimates.rules=[launchpad, rollout]", "--set", "estimates.rollouts=5")

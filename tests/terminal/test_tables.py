@@ -63,7 +63,8 @@ def test_columns_that_are_left_out_are_named_and_not_explained():
     lines = shown(table, 45)
     assert lines[3] == "cost: in hours"
     assert (
-        " ".join(lines[4:]) == "left out for want of width: mean wait, why (a pipe has all: | cat)"
+        " ".join(" ".join(lines[4:]).split())
+        == "hidden at this width: mean wait, why (all columns: | cat)"
     )
     assert shown(table, 200)[-1] == "cost: in hours; mean wait: of all"
 
