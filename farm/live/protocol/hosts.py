@@ -150,7 +150,7 @@ class Hosts:
             return None
         if host is None or envelope.seq <= host.seq:
             return None
-        host.seq, host.heard_at = envelope.seq, self.now
+        host.seq, host.heard_at, host.is_heard = envelope.seq, self.now, True
         return host
 
     def _new_host(self, envelope: Envelope[wire.Report]) -> HostState | None:

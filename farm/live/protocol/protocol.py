@@ -243,7 +243,8 @@ class Protocol:
         """
         self.hosts.compare(queued, at)
         for host in self.failures.silent(since):
-            self.hosts.lose(host, at, "its host is silent")
+            # a container that ended before this scheduler began: stopped with it, for all it knows
+            self.hosts.lose(host, at, "its host is silent", excused=not host.is_heard)
         while self._alarms and self._alarms[0] <= at:
             heapq.heappop(self._alarms)
             self.out.add(AlarmRang(at))

@@ -51,6 +51,8 @@ class HostState(HostLife, kw_only=True):
     #: attempts that it reported as begun after its last heartbeat, which cannot name them
     begun_since_beat: set[Token] = msgspec.field(default_factory=set)
     lost: bool = False
+    #: this scheduler has heard of it; an earlier one may have ended with it, and with the machine
+    is_heard: bool = True
     #: of the last envelope read
     seq: int = 0
 
@@ -81,7 +83,9 @@ class Roster:
         """
         for life in saved.lives.values():
             later = now + 2 * silence * life.own
-            host = self.hosts[life.name] = HostState(*host_life(life), heard_at=later)
+            host = self.hosts[life.name] = HostState(
+                *host_life(life), heard_at=later, is_heard=not life.own
+            )
             for play in list(host.plays.values()):
                 self.assign(host, play, now)
         self.changed.clear()
