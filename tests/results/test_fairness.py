@@ -110,3 +110,21 @@ def test_fair_share_raises_the_index_of_the_example() -> None:
     one_queue = farm.simulate("fair-share-two-teams", scheduling__fair_share=[])
     assert one_queue.summary["fairness_index"] < 0.7
     assert shared.summary["fairness_index"] > 0.99
+
+
+@pytest.mark.parametrize(("level", "is_even"), [(0, True), (1, False)])
+def test_parties_may_be_kinds(level: int, is_even: bool) -> None:
+    """Fair share by a job's own key has parties, too; a level above it lets the others wait."""
+    source = {"every": "0s", "service_time": "1s"}
+    document = {
+        "version": 1,
+        "name": "kinds",
+        "pools": [{"name": "linux", "builders": 1}],
+        "workload": [
+            {"arrivals": {**source, "name": "a", "count": 20, "kind": "unit", "level": level}},
+            {"arrivals": {**source, "name": "b", "count": 10, "kind": "lint"}},
+        ],
+        "scheduling": {"fair_share": ["kind"]},
+    }
+    index = farm.simulate(document).summary["fairness_index"]
+    assert (index > 0.95) == is_even

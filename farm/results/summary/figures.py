@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from farm.core.fields import json_name
+from farm.core.queues.fair_share.keys import NO_KEY
 from farm.results.descriptive_statistics import Spread, spread_of
 from farm.results.summary.builder_time import (
     BuilderCounts,
@@ -21,7 +22,7 @@ from farm.results.summary.builder_time import (
 )
 from farm.results.summary.costs import Bill, Costs, JobCounts, Parts, Place
 from farm.results.summary.fairness import SlotShares
-from farm.results.summary.switches import keys_of_switches, switches_of
+from farm.results.summary.switches import keys_of_switches, switches_of, values_of
 from farm.results.table.columns import Flags, Numbers, numbered
 from farm.results.table.job_columns import Jobs, by_outcome, invocation_of
 from farm.results.table.runs import Runs
@@ -239,7 +240,10 @@ def _ratio(part: float, whole: float | None) -> float | None:
 
 def parties_of(jobs: Jobs, fair_share: Sequence[str]) -> tuple[Numbers, list[str]]:
     """Return the number of the party that is charged for each job, and the parties' names."""
-    invocations = [invocation_of(one, fair_share[:1]) for one in jobs.attributes.values]
+    if fair_share:
+        of, values = values_of(jobs, fair_share[0])
+        return of, ["" if value == NO_KEY else value for value in values]
+    invocations = [invocation_of(one, ()) for one in jobs.attributes.values]
     # jobs without attributes are the last
     of, names = numbered([*(name.partition("/")[0] for name in invocations), ""])
     return of[jobs.attributes.numbers], names

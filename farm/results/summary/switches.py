@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from farm.core.model import Job
-from farm.core.queues.fair_share.keys import PathExtractor
+from farm.core.queues.fair_share.keys import NO_KEY, PathExtractor
 from farm.results.table.columns import Flags, Floats, Numbers, numbered
 from farm.results.table.job_columns import Jobs
 
@@ -50,7 +50,7 @@ def switches_of(
     is_switch = np.zeros(len(jobs), np.bool_)
     times = np.zeros(len(jobs))
     for key in keys:
-        values = _values_of(jobs, key)
+        values, _ = values_of(jobs, key)
         differs = same_slot & (values[before] != values[after])
         switched = after[differs]
         is_switch[switched] = True
@@ -59,18 +59,21 @@ def switches_of(
     return is_switch, times
 
 
-def _values_of(jobs: Jobs, key: str) -> Numbers:
-    """Return the value of a fair-share key of each job, as a number."""
+def values_of(jobs: Jobs, key: str) -> tuple[Numbers, list[str]]:
+    """Return the number of each job's value of a fair-share key, and the values."""
     value_of = PathExtractor((key,))
-    if key in ("kind", "matrix"):
-        column = jobs.matrix.numbers if key == "matrix" else numbered(jobs.kind.tolist())[0]
-        return np.asarray(column)
+    if key == "kind":
+        return numbered(jobs.kind.tolist())
+    if key == "matrix":
+        return jobs.matrix.numbers, [*jobs.matrix.values, NO_KEY]  # -1 is the last
     if key.startswith("platform"):
-        platforms = [value_of(_job(platform=value)) for value in jobs.platform.values]
-        return np.asarray(numbered(platforms)[0][jobs.platform.numbers])
+        one_each = [value_of(_job(platform=value))[0] for value in jobs.platform.values]
+        of, names = numbered(one_each)
+        return of[jobs.platform.numbers], names
     # jobs without attributes are the last
-    attributes = [value_of(_job(attributes=value)) for value in (*jobs.attributes.values, {})]
-    return np.asarray(numbered(attributes)[0][jobs.attributes.numbers])
+    one_each = [value_of(_job(attributes=value))[0] for value in (*jobs.attributes.values, {})]
+    of, names = numbered(one_each)
+    return of[jobs.attributes.numbers], names
 
 
 def _job(**fields: object) -> Job:
