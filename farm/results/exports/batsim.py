@@ -11,7 +11,6 @@ the same sum in each row: of the most builders that were there at once, the othe
 from __future__ import annotations
 
 import csv
-import math
 from collections import Counter
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
@@ -202,7 +201,10 @@ def _workload(jobs: JobTable, builders: int) -> dict[str, object]:
         profile = names.setdefault(key, f"{row['kind']}-{len(names) + 1}")
         job = {"id": row["job_id"], "subtime": arrived_at, "res": 1, "profile": profile}
         declared = row["declared_time_s"]
-        written.append(job if math.isnan(declared) else job | {"walltime": declared})
+        # a walltime ends a job there; here a job may run for longer than was declared
+        if declared >= row["service_time_s"]:
+            job["walltime"] = declared
+        written.append(job)
     profiles = {
         name: {"type": "delay", "delay": time, "kind": kind} for (kind, time), name in names.items()
     }
