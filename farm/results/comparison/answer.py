@@ -254,16 +254,16 @@ def _worse_in_comparison(comparison: Comparison, choice: Choice) -> str:
     )
 
 
-def _worse_metrics(rows: Iterable[tuple[str, float | None, str | None]], told: str) -> str:
+def _worse_metrics(rows: Iterable[tuple[str, float | None, str | None]], main_metric: str) -> str:
     """Return which metrics of what jobs get are worse, the worst first.
 
     Args:
         rows: of each metric its name, relative difference, and verdict.
-        told: the metric of which the answer speaks already.
+        main_metric: the metric of which the answer speaks already.
     """
     worse: dict[str, float] = {}
     for name, relative, verdict in rows:
-        if name == told or relative is None or not name.startswith(OF_JOBS):
+        if name == main_metric or relative is None or not name.startswith(OF_JOBS):
             continue
         [metric] = metrics_named([name], "metric")
         if metric.better is not None and _worth(verdict or "", metric) in LONGER:

@@ -21,10 +21,10 @@ from farm.results.comparison.answer import answer_of_comparison
 from farm.results.comparison.differences import (
     Difference,
     Keys,
+    difference_in_words,
     differences_of,
     keys_of,
     names_by_settings,
-    told,
 )
 from farm.results.comparison.metrics import (
     METRICS,
@@ -124,7 +124,7 @@ class PairComparison(msgspec.Struct, frozen=True):
     @property
     def difference(self) -> str:
         """How the other run differs from the base, in words."""
-        return told(self.base, self.other, self.worlds, self.differences)
+        return difference_in_words(self.base, self.other, self.worlds, self.differences)
 
 
 class Comparison(msgspec.Struct, frozen=True):

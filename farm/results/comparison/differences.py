@@ -132,7 +132,7 @@ def names_by_settings(
     return names
 
 
-def told(
+def difference_in_words(
     base: str, other: str, worlds: tuple[str, str], differences: Sequence[Difference] | None
 ) -> str:
     """Return how a run differs from another, before anything is said of its figures.

@@ -380,19 +380,19 @@ def _advised(advice: Advice, wait: float, *, several_pools: bool) -> str:
     if not others:
         whose = "" if first.waits_of is None else f" for {first.waits_of}"
         return f"with {change} it is {spoken_span(first.wait)}{whose} ({cost})"
-    texts = [f"first {change} ({_waits_told(first)}, {cost})"]
-    told = first.waits_of
+    texts = [f"first {change} ({_waits_in_words(first)}, {cost})"]
+    waits_of = first.waits_of
     for remedy in others:
         waits = f"→ {spoken_span(remedy.wait)}"
-        if remedy.waits_of != told:
-            waits = _waits_told(remedy)
-        told = remedy.waits_of
+        if remedy.waits_of != waits_of:
+            waits = _waits_in_words(remedy)
+        waits_of = remedy.waits_of
         change = _change(remedy, several_pools=several_pools)
         texts.append(f"then {change} ({waits}, {_cost(remedy)})")
     return ", ".join(texts)
 
 
-def _waits_told(remedy: Remedy) -> str:
+def _waits_in_words(remedy: Remedy) -> str:
     """Return whose p95 wait a remedy changes, and how: ``p95 26 → 8.3 min``."""
     whose = "" if remedy.waits_of is None else f"{remedy.waits_of} "
     return f"{whose}p95 {_from_to(remedy.wait_before, remedy.wait)}"
