@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from farm.core.errors import FarmError
+from farm.terminal.settings import completed_words
 
 Complete = Callable[[Any, Any, str], list[str]]
 """Returns the words that begin so, of a parameter in the context of a command."""
@@ -36,7 +36,7 @@ def _scenario_on_the_line() -> str:
     """Return the scenario that the words before name, which the shell gives as they are typed."""
     from farm.scenario.examples import example_files  # noqa: PLC0415 - as above
 
-    words = " ".join(os.environ.get(name, "") for name in LINES).split()
+    words = completed_words()
     known = example_files()
     named = (word for word in words if word in known or Path(word).suffix in (".yaml", ".yml"))
     return next(named, "quickstart")
@@ -48,9 +48,6 @@ def runs(_: object, __: object, incomplete: str) -> list[str]:
     names = [str(path) for path in kept if str(path).startswith(incomplete)]
     return list(dict.fromkeys([*names, *_paths(incomplete, ())]))
 
-
-#: where shells put the line
-LINES = ("COMP_WORDS", "_TYPER_COMPLETE_ARGS")
 
 #: by the name of a parameter
 COMPLETES: dict[str, Complete] = {

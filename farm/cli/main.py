@@ -33,12 +33,10 @@ from farm.terminal.error_messages import (
 )
 from farm.terminal.option_values import prepare_parameters, take_plain_values
 from farm.terminal.options import DEFAULT_DIR, SERVER, dir_option, server_option, with_short_forms
-from farm.terminal.settings import use_one_thread_for_matrices
+from farm.terminal.settings import is_completing, use_one_thread_for_matrices
 
 #: the group of entry points by which a package adds commands
 GROUP = "farm.commands"
-#: set where a shell asks what may come next
-COMPLETION = "_FARM_COMPLETE"
 #: options with which nothing is said beside the result
 QUIET = frozenset({"-q", "--quiet", "--json"})
 #: seconds of processor time from which on a command would have gained from the compiled loop
@@ -76,7 +74,7 @@ class LazyCommand(TyperCommand):
         only = typer.Typer(add_completion=False, rich_markup_mode=None)
         only.command(name=self.name)(with_short_forms(found))
         command = take_plain_values(typer.main.get_command(only))
-        if COMPLETION in os.environ:
+        if is_completing():
             from farm.cli.completion import with_completion  # noqa: PLC0415 - for shells only
 
             with_completion(command)

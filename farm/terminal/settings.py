@@ -16,6 +16,22 @@ MAX_PASSWORD = 10_000
 COLOUR_VARIABLES = ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
 
 
+COMPLETION = "_FARM_COMPLETE"
+"""Set by a shell that asks ``farm`` how a word may go on."""
+LINES_TO_COMPLETE = ("COMP_WORDS", "_TYPER_COMPLETE_ARGS")
+"""Where shells put the line that is typed."""
+
+
+def is_completing() -> bool:
+    """Return whether a shell asks how a word may go on."""
+    return COMPLETION in os.environ
+
+
+def completed_words() -> list[str]:
+    """Return the words of the line that is typed in the shell."""
+    return " ".join(os.environ.get(name, "") for name in LINES_TO_COMPLETE).split()
+
+
 def with_password(
     url: str | None, variable: str = "FARM_REDIS_PASSWORD", environ: Mapping[str, str] | None = None
 ) -> str | None:
