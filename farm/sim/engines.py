@@ -223,7 +223,8 @@ def ends_of_cases(cases: Mapping[K, Case]) -> dict[K, Floats]:
     with ThreadPoolExecutor() as threads:  # compiled code holds no lock
         for name, (sets, setting) in cases.items():
             loses = any(pool.loses for pool in setting.pools)
-            if loses or not _covers(setting, Oracle(), sets[0]):
+            judges = setting.rules.max_resets is not None  # which jobs fail differs by set
+            if loses or judges or not _covers(setting, Oracle(), sets[0]):
                 continue
             key = (id(sets), setting.rules.policy)
             if key not in loads:

@@ -20,6 +20,13 @@ BUILDER_FAILURE_THRESHOLD = 5
 BuilderAction = Literal["dirty", "fail"]
 JobAction = Literal["reset", "fail", "cancelled"]
 
+NO_LIMIT = -1
+NOTHING, DIRTY, OUT_OF_SERVICE = 0, 1, 2
+RESET, FAILS = 1, 2
+"""What is done to the builder, and to the job, by number; ``NOTHING`` to either."""
+BUILDER_ACTIONS: tuple[BuilderAction | None, ...] = (None, "dirty", "fail")
+JOB_ACTIONS: tuple[JobAction | None, ...] = (None, "reset", "fail")
+
 
 class Judgement(msgspec.Struct, frozen=True):
     """What is done to both. None: nothing, the next scan retries."""
@@ -52,25 +59,39 @@ def judge_failure(
     one) is reset forever. With ``max_resets`` a job that has been reset that often (``resets``)
     fails instead; the builder keeps its count, because it may still be to blame.
     """
-    builder, job = _verdict(
-        builder_failures, job_failures, retry=retry and not cancelling, isolated=isolation_error
+    of_builder, of_job, after = verdict(
+        builder_failures,
+        job_failures,
+        retry and not cancelling,
+        isolation_error,
+        resets,
+        NO_LIMIT if max_resets is None else max_resets,
     )
-    after = 0 if job == "fail" else builder_failures
-    tied = builder_failures == job_failures
-    if job == "reset" and tied and max_resets is not None and resets >= max_resets:
-        job = "fail"
-    return Judgement(builder, "cancelled" if cancelling else job, after)
+    job_action = "cancelled" if cancelling else JOB_ACTIONS[of_job]
+    return Judgement(BUILDER_ACTIONS[of_builder], job_action, after)
 
 
-def _verdict(
-    builder_failures: int, job_failures: int, *, retry: bool, isolated: bool
-) -> tuple[BuilderAction | None, JobAction | None]:
+def verdict(
+    builder_failures: int,
+    job_failures: int,
+    retry: bool,
+    isolated: bool,
+    resets: int,
+    max_resets: int,
+) -> tuple[int, int, int]:
+    """Return what is done to the builder and to the job, and the builder's new count.
+
+    In numbers alone, as ``farm.sim.fast`` compiles it. ``max_resets``: ``NO_LIMIT``, or the bound.
+    """
     if isolated:
-        return "fail", "fail"
+        return OUT_OF_SERVICE, FAILS, 0
     if builder_failures == job_failures:
-        give_up = not retry or builder_failures >= JOB_RESET_THRESHOLD
-        return None, "reset" if give_up else None
+        if retry and builder_failures < JOB_RESET_THRESHOLD:
+            return NOTHING, NOTHING, builder_failures
+        if 0 <= max_resets <= resets:
+            return NOTHING, FAILS, builder_failures
+        return NOTHING, RESET, builder_failures
     if builder_failures > job_failures:
         broken = builder_failures >= BUILDER_FAILURE_THRESHOLD
-        return "fail" if broken else "dirty", "reset"
-    return None, "fail"
+        return (OUT_OF_SERVICE if broken else DIRTY), RESET, builder_failures
+    return NOTHING, FAILS, 0

@@ -13,3 +13,9 @@ def why_given_up(reason: str, losses: int, retries: int, lost_under: Sequence[st
     if lost_under:
         return f"{reason} (builders lost under it: {', '.join(lost_under)})"
     return f"{reason} (attempt {losses} of {1 + retries})"
+
+
+def why_blamed(reason: str, job_failures: int, builder_failures: int) -> str:
+    """Return why a failed attempt was judged as it was."""
+    counts = f"failures: job {job_failures}, builder {builder_failures}"
+    return f"{reason or 'the attempt failed'} ({counts})"

@@ -15,7 +15,7 @@ from farm.core.commands import RequeueJob
 from farm.core.dispatching.matching import Lane
 from farm.core.jobs.cancelling import Canceller
 from farm.core.jobs.failure_judgement import judge_failure
-from farm.core.jobs.giving_up import why_given_up
+from farm.core.jobs.giving_up import why_blamed, why_given_up
 from farm.core.model import Cause
 from farm.core.state.working_state import JobState, JobStatus, Slot
 
@@ -52,14 +52,13 @@ class Requeuer:
             resets=state.resets,
             max_resets=self.book.rules.max_resets,
         )
-        counts = f"failures: job {state.failures}, builder {builder.failures}"
+        reason = why_blamed(reason, state.failures, builder.failures)
         builder.failures = judgement.builder_failures_after
         job_is_reset = judgement.job_action == "reset"
         state.resets += job_is_reset
         if builder_fails := judgement.builder_action == "fail":
             self.dispatcher.take_no_more(builder, at)
             builder.failed = True
-        reason = f"{reason or 'the attempt failed'} ({counts})"
         lane = self.give_back(slot, at, reason, job_is_reset)
         self.canceller.fail_fast(at)
         if lane is not None:

@@ -6,7 +6,7 @@ from farm.core import events
 from farm.core.alarms import Alarms
 from farm.core.dispatching.matching import Lane
 from farm.core.jobs.cancelling import Canceller
-from farm.core.model import Cause
+from farm.core.model import Cause, Platform
 from farm.core.pools.keeper import PoolKeeper
 from farm.core.state.working_state import JobState
 
@@ -64,7 +64,7 @@ class PlatformGrace:
         return any(one.builder.can_run(lane.platform) for one in requested)
 
     def _fail(self, state: JobState, lane: Lane, at: float) -> None:
-        reason = f"no builder for {lane.platform} was there for {self._grace:g}s"
+        reason = why_unserved(lane.platform, self._grace)
         for follower in state.followers:
             self._book.leave(follower, state, at)
             self._book.end(follower, at, "failed", Cause.UNRUNNABLE, reason, state)
@@ -73,3 +73,8 @@ class PlatformGrace:
             self._book.forget(state)
         else:
             self._book.end(state, at, "failed", Cause.UNRUNNABLE, reason)
+
+
+def why_unserved(platform: Platform, grace: float) -> str:
+    """Return why the jobs of a platform failed that had no builder for a grace period (s)."""
+    return f"no builder for {platform} was there for {grace:g}s"

@@ -41,10 +41,10 @@ RULES: Mapping[str, Condition] = {
     ),
     "a policy of the user's own": lambda rules: isinstance(rules.policy, GuardedPolicy),
     "decisions that are kept to be explained": lambda rules: rules.explain_last > 0,
-    "judged failures": lambda rules: rules.max_resets is not None,
     "ends that free all slots first": lambda rules: rules.ends_together,
-    "a grace of platforms": lambda rules: rules.platform_grace is not None,
-    f"more than {MOST_COUNTED:,} retries": lambda rules: rules.retries > MOST_COUNTED,
+    f"more than {MOST_COUNTED:,} retries": lambda rules: (
+        max(rules.retries, rules.max_resets or 0) > MOST_COUNTED
+    ),
 }
 POOLS: Mapping[str, Condition] = {
     "builders of the user's own": lambda pool: bool(pool.behaviour),
@@ -122,8 +122,9 @@ def why_not_these(setting: Setting, jobs: Properties) -> str:
     """Return the first property of the jobs that is not covered; empty: none."""
     rules = setting.rules
     if rules.fail_fast:
-        loses = any(pool.lifetime is not None or pool.lost_at for pool in setting.pools)
-        if jobs.fails or (loses and jobs.in_matrix):
+        ends = any(pool.lifetime is not None or pool.lost_at for pool in setting.pools)
+        ends = ends or rules.platform_grace is not None
+        if jobs.fails or (ends and jobs.in_matrix):
             return FAIL_FAST
     if rules.dedup and jobs.with_action:
         return DEDUP

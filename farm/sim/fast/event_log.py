@@ -18,9 +18,10 @@ import numpy as np
 from farm.core import commands, events
 from farm.core.commands import EndJob
 from farm.core.fields import json_name
+from farm.core.jobs.giving_up import why_blamed
 from farm.core.model import Builder, Cause
 from farm.records.coded import Coded
-from farm.results.log.lines import LINES, Part
+from farm.results.log.lines import CANCELLED, LINES, Part
 from farm.sim.fast.kernel import layout, native, text
 from farm.sim.fast.kernel.heaps import Array
 from farm.sim.fast.play import PlayedFarm
@@ -159,7 +160,7 @@ class _Lines:
         self._lost = dict(zip(lost.tolist(), ends_of(played, lost), strict=True))
         self._now = 0.0
         self._batches = 0
-        self._of: dict[int, tuple[type[msgspec.Struct], Callable[[Array], Columns]]] = {
+        kinds: dict[int, tuple[type[msgspec.Struct], Callable[[Array], Columns]]] = {
             layout.ARRIVALS_ENDED: (events.ArrivalsEnded, lambda _: {}),
             layout.SUBMITTED: (events.JobsSubmitted, self._submitted),
             layout.JOINED: (events.BuilderJoined, self._built),
@@ -172,13 +173,16 @@ class _Lines:
             layout.PLANNED: (events.PoolPlanned, self._planned),
             layout.START: (commands.StartJob, self._attempt),
             layout.END: (EndJob, self._ended),
-            layout.REQUEUED: (commands.RequeueJob, self._attempt),
+            layout.REQUEUED: (commands.RequeueJob, self._requeued),
             layout.REQUESTED: (commands.RequestBuilder, self._built),
             layout.DRAINED: (commands.DrainBuilder, self._builder),
             layout.RETIRE: (commands.RetireBuilder, self._builder),
             layout.LOSE: (commands.LoseBuilder, self._builder),
             layout.ALARM: (commands.SetAlarm, lambda n: {"rings_at": n["at"]}),
+            layout.JUDGED: (events.JobFinished, self._judged),
         }
+        self._of = {kind: (LINES[of], columns) for kind, (of, columns) in kinds.items()}
+        self._of[layout.CANCEL_END] = CANCELLED, self._cancelled
 
     def _builder_columns(self, builders: Sequence[Builder]) -> dict[str, Any]:
         """Return the fields of all builders: one value, or pieces or codes by their numbers."""
@@ -237,8 +241,8 @@ class _Lines:
 
     def _made(self, kind: int, at: Pieces, notes: Array) -> list[Pieces]:
         """Return the pieces of the lines of one kind, in order."""
-        of, columns = self._of[kind]
-        line, given = LINES[of], columns(notes)
+        line, columns = self._of[kind]
+        given = columns(notes)
         parts: list[Pieces | str] = ['{"at_s":', at, f',"event":"{line.name}"']
         for part in line.parts:
             if (column := given.get(part.name)) is not None:
@@ -333,9 +337,33 @@ class _Lines:
         }
 
     def _ended(self, notes: Array) -> Columns:
+        columns = {**self._cancelled(notes), "decided": repeat(True)}
+        if notes["failures"].any():
+            reasons = [self._lost[number].reason for number in notes["what"].tolist()]
+            columns["reason"] = _blames(notes, reasons)
+        return columns
+
+    def _cancelled(self, notes: Array) -> dict[str, Values]:
         ends = [self._lost[number] for number in notes["what"].tolist()]
         jobs = [end.job.id for end in ends]
-        return {**_fields(ends), "job": jobs, "ended": repeat(True), "decided": repeat(True)}
+        return {**_fields(ends), "job": jobs, "ended": repeat(True)}
+
+    def _judged(self, notes: Array) -> Columns:
+        return {
+            "job": self._jobs.taken(notes["what"]),
+            "attempt": notes["attempt"],
+            "builder": self._builders.taken(notes["builder"]),
+            "outcome": repeat(outcome_of(True)),
+            "reason": repeat(""),
+        }
+
+    def _requeued(self, notes: Array) -> Columns:
+        columns = {**self._attempt(notes)}
+        if notes["failures"].any():
+            builders = self._reasons.taken(notes["builder"])
+            reasons = [builders.values[code] for code in builders.codes.tolist()]
+            columns["reason"] = _blames(notes, reasons)
+        return columns
 
     def _builder(self, notes: Array) -> Columns:
         return {**self._of_builders(notes["what"]), "slot": notes["slot"]}
@@ -356,6 +384,15 @@ class _Lines:
         plans = self._farm.plans[notes["what"]]
         columns = {name: plans[name] for name in plans.dtype.names}
         return {**columns, "pool": Coded(plans["pool"], self._pools)}
+
+
+def _blames(notes: Array, reasons: Sequence[str]) -> list[str]:
+    """Return the reasons, and of attempts that were judged what the judgement went by."""
+    counts = zip(notes["failures"].tolist(), notes["slot"].tolist(), reasons, strict=True)
+    return [
+        why_blamed("", of_job, of_builder) if of_job else reason
+        for of_job, of_builder, reason in counts
+    ]
 
 
 def _taken(notes: Array, rows: Array) -> Array:

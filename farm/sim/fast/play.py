@@ -15,6 +15,7 @@ import numpy as np
 from farm.core.contention.laws import ContentionLaw, Load
 from farm.core.dispatching.balancers import RANKINGS
 from farm.core.errors import InputError
+from farm.core.jobs.failure_judgement import NO_LIMIT
 from farm.core.model import Platform
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
@@ -97,7 +98,12 @@ def farms_after(loads: Sequence[JobArrays], setting: Setting) -> Iterator[layout
         for array, empty in zip(written, before, strict=True):
             array[:] = empty
         farm.lanes[:] = lanes_of(load.columns["lane"], farm.serves, pools, kinds)
-        changed = {"jobs": load.columns, "in_order": load.in_order, "batches": load.batches}
+        changed = {
+            "jobs": load.columns,
+            "in_order": load.in_order,
+            "batches": load.batches,
+            "fails": load.fails,
+        }
         for name, array in changed.items():
             call.put(farm._fields.index(name), array)  # no tuple of arrays precedes them
         run = Playing(farm._replace(**changed), pools, [None] * len(pools), call)
@@ -173,6 +179,7 @@ def ends_of_each(
     without the interpreter lock. Raises InputError if jobs can never run.
     """
     farm = _copy(_farm(loads[0], Setting(pools, rules)))
+    farm.counts["gives_up"] = False
     columns = np.array([load.columns for load in loads])
     orders = np.array([load.in_order for load in loads])
     ends = np.empty(columns.shape)
@@ -190,7 +197,15 @@ def _farm(load: JobArrays, setting: Setting, *, noted: bool = False) -> layout.F
     pools, rules, _, ends_at = setting
     jobs = len(load.columns)
     ranking = layout.LONGEST_IDLE if rules.ranking is RANKINGS["longest-idle"] else layout.JENKINS
-    limits = (ranking, rules.retries, rules.max_builders_lost, ends_at)
+    grace, resets = rules.platform_grace, rules.max_resets
+    limits = (
+        ranking,
+        rules.retries,
+        rules.max_builders_lost,
+        ends_at,
+        -1.0 if grace is None else grace,
+        NO_LIMIT if resets is None else resets,
+    )
     site = _Site(tuple(pools), tuple(load.platforms), limits)
     small = sum(pool.builders * pool.slots for pool in pools) <= MOST_KEPT
     empty = _kept(site) if small else _empty(site)
@@ -200,6 +215,7 @@ def _farm(load: JobArrays, setting: Setting, *, noted: bool = False) -> layout.F
         in_order=load.in_order,
         batches=load.batches,
         estimates=load.estimates,
+        fails=load.fails,
         lanes=lanes_of(load.columns["lane"], empty.serves, pools, kinds),
         queue=np.empty(jobs, np.int32),
         ended=np.empty(jobs, np.int32),
@@ -224,7 +240,7 @@ class _Site:
 
     pools: tuple[PoolSpec, ...]
     platforms: tuple[Platform, ...]
-    limits: tuple[int, int, int, float]
+    limits: tuple[float, ...]
 
     def __hash__(self) -> int:
         return hash(self.limits)  # pools may have dicts
@@ -239,12 +255,13 @@ def _empty(site: _Site) -> layout.Farm:
     comes = any(pool.provisioned or pool.loses for pool in pools)
     room = sum(pool.builders for pool in pools) + (64 if comes else 2)
     counts = np.zeros(1, layout.COUNTS)
-    counts["slots_each"], counts["next_tick"] = most_slots, -1
+    counts["slots_each"], counts["next_tick"], counts["gives_up"] = most_slots, -1, True
     farm = layout.Farm(
         jobs=np.zeros(0, layout.JOB),
         in_order=np.zeros(0, np.int32),
         batches=np.zeros(1, np.int32),
         estimates=np.zeros(0),
+        fails=np.zeros(0, np.bool_),
         pools=_pool_columns(pools, kinds),
         pool_counts=np.zeros(len(pools), layout.POOL_COUNTS),
         provisioners=np.zeros(len(pools), layout.PROVISIONER),
@@ -421,7 +438,7 @@ def lanes_of(lane_of: Array, serves: Array, pools: Sequence[PoolSpec], kinds: Ki
     lanes = serves.shape[1]
     made = np.zeros(lanes, layout.LANE)
     counts = np.bincount(lane_of, minlength=lanes)
-    made["begin"] = np.cumsum(counts) - counts
+    made["begin"], made["since"] = np.cumsum(counts) - counts, np.inf
     for pool in pools:
         if pool.provisioned or pool.loses:
             made["hopeful"] |= serves[kinds[pool.processors, pool.virtualized]]

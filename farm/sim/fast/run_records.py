@@ -13,6 +13,7 @@ import numpy as np
 from farm.core.commands import EndJob
 from farm.core.jobs.giving_up import why_given_up
 from farm.core.model import Builder, Cause, Outcome
+from farm.core.pools.platform_grace import why_unserved
 from farm.emulation.losses import AS_PLANNED, LIFETIME_OVER
 from farm.results.table.builder_columns import ENDS, Attempts, Builders
 from farm.results.table.columns import Coded, in_order_of_appearance
@@ -27,10 +28,18 @@ from farm.sim.setting import Setting
 from farm.workload.columns import JobColumns
 
 _FINISHED, _FAILED = CAUSES.index(Cause.FINISHED), CAUSES.index(Cause.FAILED)
-#: how a job ended, by ``layout.ENDS_…``, unless its attempt failed
-_CAUSES = np.array(
-    [_FINISHED, _FINISHED, CAUSES.index(Cause.LOST), CAUSES.index(Cause.POISONOUS)], np.int8
-)
+_HOW_ENDED: dict[int, tuple[Cause, Outcome]] = {
+    0: (Cause.FINISHED, "succeeded"),
+    layout.ENDS_WELL: (Cause.FINISHED, "succeeded"),
+    layout.ENDS_LOST: (Cause.LOST, "failed"),
+    layout.ENDS_POISONOUS: (Cause.POISONOUS, "failed"),
+    layout.ENDS_BLAMED: (Cause.FAILED, "failed"),
+    layout.ENDS_UNSERVED: (Cause.UNRUNNABLE, "failed"),
+    layout.ENDS_GIVEN_UP: (Cause.UNRUNNABLE, "cancelled"),
+}
+"""By how a job ended (``layout.ENDS_…``), unless its attempt failed: as in its record."""
+_CAUSES = np.array([CAUSES.index(cause) for cause, _ in _HOW_ENDED.values()], np.int8)
+_OUTCOMES = np.array([OUTCOMES.index(outcome) for _, outcome in _HOW_ENDED.values()], np.int8)
 _REASONS = {layout.BY_LIFETIME: LIFETIME_OVER, layout.AS_PLANNED: AS_PLANNED}
 
 
@@ -107,8 +116,14 @@ def jobs_of(load: JobArrays, farm: layout.Farm, ended: Array, names: Sequence[st
     def of(name: str) -> Any:
         return columns[name][ended]
 
-    cause, fails = _CAUSES[of("ended")], load.fails[ended]
-    cause[fails & (cause == _FINISHED)] = _FAILED
+    how, fails = of("ended"), load.fails[ended]
+    cause, outcome = _CAUSES[how], _OUTCOMES[how]
+    fails &= cause == _FINISHED
+    cause[fails], outcome[fails] = _FAILED, OUTCOMES.index("failed")
+    builder, slot = of("builder"), of("slot")
+    waited = how >= layout.ENDS_UNSERVED
+    if waited.any():
+        builder[waited], slot[waited] = -1, -1
     submitted_at = of("submitted_at")
     return Jobs(
         len(ended),
@@ -120,11 +135,11 @@ def jobs_of(load: JobArrays, farm: layout.Farm, ended: Array, names: Sequence[st
         finished_at=of("finished_at"),
         work=of("work"),
         attempts=of("attempts").astype(np.int64),
-        outcome=Coded((cause != _FINISHED).astype(np.int8), OUTCOMES),
+        outcome=Coded(outcome, OUTCOMES),
         cause=Coded(cause, CAUSES),
-        slot=of("slot"),
+        slot=slot,
         shared=np.broadcast_to(np.False_, len(ended)),
-        builder=Coded(of("builder"), names),
+        builder=Coded(builder, names),
     )
 
 
@@ -230,7 +245,11 @@ def reasons_of(played: PlayedFarm) -> list[str]:
 
 
 def ends_of(played: PlayedFarm, ended: Array) -> Iterator[EndJob]:
-    """Yield how these jobs ended, by their numbers."""
+    """Yield how these jobs ended, by their numbers, if not with a success or unjudged failure.
+
+    Where a job was to blame for its failures, the reason is in the notes alone.
+    """
+    rules = played.rules
     farm, jobs, names, reasons = played.farm, played.load.jobs, names_of(played), reasons_of(played)
     estimates = played.load.estimates[ended].tolist()
     fields = ["submitted_at", "finished_at", "dispatched_at", "builder", "slot", "attempts"]
@@ -240,28 +259,33 @@ def ends_of(played: PlayedFarm, ended: Array) -> Iterator[EndJob]:
     rows = zip(ended.tolist(), estimates, started, jobs_rows, strict=True)
     for number, estimate, started_at, row in rows:
         submitted_at, finished_at, at, builder, slot, attempts, how, losses = row
-        job, reason = jobs[number], ""
-        cause = Cause.FAILED if job.fails else Cause.FINISHED
-        if how != layout.ENDS_WELL:
+        cause, outcome = _HOW_ENDED[how]
+        reason = ""
+        if how in (layout.ENDS_LOST, layout.ENDS_POISONOUS):
             poisonous = how == layout.ENDS_POISONOUS
-            cause = Cause.POISONOUS if poisonous else Cause.LOST
             under = [names[one] for one in (*lost_under[number], builder)] if poisonous else ()
-            reason = why_given_up(reasons[builder], losses, played.rules.retries, under)
+            reason = why_given_up(reasons[builder], losses, rules.retries, under)
+        elif how == layout.ENDS_UNSERVED and rules.platform_grace is not None:
+            platform = played.load.platforms[farm.jobs["lane"][number]]
+            reason = why_unserved(platform, rules.platform_grace)
+        elif how == layout.ENDS_GIVEN_UP:
+            reason = cause.text
+        ran = how < layout.ENDS_UNSERVED
         yield EndJob(
-            job,
-            outcome_of(job.fails or how != layout.ENDS_WELL),
+            jobs[number],
+            outcome,
             attempts,
             submitted_at,
             finished_at,
-            at,
+            None if math.isnan(at) else at,
             None if math.isnan(started_at) else started_at,
-            names[builder],
-            slot,
+            names[builder] if ran else None,
+            slot if ran else None,
             reason,
             estimate,
             None,
             cause,
-            played.pools[pools[builder]].name,
+            played.pools[pools[builder]].name if ran else None,
         )
 
 
@@ -269,7 +293,7 @@ def _lost_under(played: PlayedFarm) -> dict[int, list[int]]:
     """Return the builders whose loss each job outlived, by job."""
     found: dict[int, list[int]] = defaultdict(list)
     void = played.farm.void[: played.farm.counts["void"][0]]
-    for job, builder in void[["job", "builder"]].tolist():
+    for job, builder in void[~void["failed"]][["job", "builder"]].tolist():
         found[job].append(builder)
     return found
 

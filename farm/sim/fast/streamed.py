@@ -84,6 +84,7 @@ def play_streamed(
     sum_up: Callable[[], None] = _nothing
     while True:
         run.farm.counts["more"] = more = not reader.over
+        run.farm.counts["gives_up"] = False  # a tally is of jobs that started
         playing = in_thread(run)
         sum_up()
         following = reader.read(max(least, len(kept) // 2)) if more else None
@@ -141,6 +142,7 @@ def _moved(
     return farm._replace(
         jobs=jobs,
         in_order=load.in_order,
+        fails=load.fails,
         batches=count + batches(jobs["submitted_at"][count:]),
         lanes=lanes,
         queue=queue,

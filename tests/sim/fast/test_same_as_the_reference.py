@@ -74,8 +74,12 @@ delays = st.none() | st.sampled_from([(0.0, 3.0), (0.1, 0.2)]).map(spans_by_numb
 
 @st.composite
 def pools(draw: st.DrawFn, *, changes: bool) -> list[PoolSpec]:
-    """Draw pools, of which all builders stay unless there are changes; they run every platform."""
+    """Draw pools, of which all builders stay unless there are changes.
+
+    Most times they run every platform; else jobs of some have to be given up.
+    """
     made = []
+    lacks = draw(st.sampled_from([False, False, True]))
     kinds = [(("a", "b"), True), (("a",), False), (("a",), True), (("b", "c"), True)]
     for number, (processors, virtualized) in enumerate(kinds):
         broken = draw(st.sampled_from([None, None, lambda n: n % 2 == 0]))
@@ -100,7 +104,7 @@ def pools(draw: st.DrawFn, *, changes: bool) -> list[PoolSpec]:
                 name=f"p{number}",
                 processors=processors,
                 virtualized=virtualized,
-                builders=draw(st.integers(1 if number < 2 else 0, 3)),
+                builders=draw(st.integers(1 if number < 2 and not lacks else 0, 3)),
                 slots=draw(st.integers(1, 4)),
                 boot_time=draw(st.sampled_from([0.0, 0.0, 1.0, 5.0])),
                 boot_delay=draw(delays),
@@ -169,6 +173,8 @@ def rules(draw: st.DrawFn) -> SchedulingRules:
         ranking=RANKINGS[draw(st.sampled_from(sorted(RANKINGS)))],
         retries=draw(st.integers(0, 4)),
         max_builders_lost=draw(st.integers(0, 3)),
+        max_resets=draw(st.none() | st.none() | st.integers(0, 3)),
+        platform_grace=draw(st.sampled_from([None, None, 0.5, 4.0, 900.0])),
     )
 
 

@@ -84,7 +84,7 @@ def next_end(farm, builder):
     state, first, found, soonest = farm.builders[builder], first_slot(farm, builder), -1, np.inf
     for place in range(farm.pools[state.pool].slots):
         slot = farm.slots[first + place]
-        # one that is still to be picked up has no end yet: infinity
+        # infinity: one that is still to be picked up, or that is over
         if slot.job >= 0 and slot.ends_at_work < soonest:
             found, soonest = place, slot.ends_at_work
     if found < 0:

@@ -111,6 +111,7 @@ def dispatch(farm, lane, builder, slot):
     state.used += 1
     if state.used == pool.uses:
         take_no_more(farm, builder)
+        state.draining = True
     elif state.busy < pool.slots:
         offer(farm, builder)
     else:
@@ -142,7 +143,7 @@ def work_on(farm, builder, slot, number):
 
 
 def take_no_more(farm, builder):
-    """Drain a builder, which may be empty."""
+    """Dispatch nothing more to a builder, which may be empty, busy, or never have taken a job."""
     state = farm.builders[builder]
     pool = farm.pools[state.pool]
     pool_counts = farm.pool_counts[state.pool]
@@ -151,7 +152,8 @@ def take_no_more(farm, builder):
         pool_counts.accepting -= 1
         pool_counts.idle_builders -= state.busy == 0
     state.accepts = False
-    state.draining = True
+    if state.draining or state.failed:
+        return
     running = state.busy - state.cleaning
     pool_counts.draining += 1
     pool_counts.running_jobs -= running
@@ -181,7 +183,7 @@ def first_timer(farm):
         builder = first.thing
         state = farm.builders[builder]
         expires_at = state.active_at + farm.pools[state.pool].idle_timeout
-        if state.busy or state.draining or state.end:
+        if state.busy or state.draining or state.failed or state.end:
             take_out(timers, 0, builder)
             state.timed = False
         elif expires_at > first.first:

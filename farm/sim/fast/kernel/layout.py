@@ -13,6 +13,8 @@ from farm.sim.fast.kernel.heaps import Array, Keyed
 ARRIVALS_ENDED, SUBMITTED, JOINED, STARTED, FINISHED, CLEANED = range(1, 7)
 RETIRED, LOST, RANG, PLANNED = range(7, 11)
 START, END, REQUEUED, REQUESTED, DRAINED, RETIRE, LOSE, ALARM = range(11, 19)
+# an attempt that failed and is judged; the end of a job that is cancelled
+JUDGED, CANCEL_END = range(19, 21)
 
 JENKINS, LONGEST_IDLE = 0, 1
 """Balancers, by number (``farm.core.dispatching.balancers``)."""
@@ -26,11 +28,12 @@ IS_THERE, HAS_RETIRED, IS_LOST = 0, 1, 2
 BY_LIFETIME, AS_PLANNED = 1, 2
 """Why a builder is lost."""
 
-ENDS_WELL, ENDS_LOST, ENDS_POISONOUS = 1, 2, 3
-"""How a job ended: its attempt did, or builders were lost under it (0: it has not ended)."""
+ENDS_WELL, ENDS_LOST, ENDS_POISONOUS, ENDS_BLAMED, ENDS_UNSERVED, ENDS_GIVEN_UP = range(1, 7)
+"""How a job ended (0: it has not): its attempt did; builders were lost under it; it was to blame
+for its failures; while it waited its platform had no builder for too long, or it was given up."""
 
 PLAYED, HOPELESS, FULL, ASKS, READS_ON = 0, 1, 2, 3, 4
-"""How a play came to a halt: at its end; where jobs were to be given up, which is not played here;
+"""How a play came to a halt: at its end; where jobs were to be given up, unless ``gives_up``;
 where arrays are full; where a provisioning algorithm is to be asked; where more jobs are needed."""
 
 NOTHING, TICK, ALARM_THING, LIVES = -2, -1, 0, 1
@@ -64,6 +67,9 @@ JOB = record(
     lane=np.int16,
     attempts=np.int16,
     losses=np.int16,
+    #: failed attempts that were judged, and those after which it was reset
+    failures=np.int16,
+    resets=np.int16,
     heavy=np.int8,
     memory_heavy=np.int8,
     started=np.bool_,
@@ -98,7 +104,9 @@ POOL_COUNTS = record(
     running_jobs=np.int64,
     cleaning_slots=np.int64,
     stopping=np.int64,
+    #: those that take no more jobs, out of service included, and these alone
     draining=np.int64,
+    failed=np.int64,
     draining_jobs=np.int64,
 )
 #: when a pool's provisioner plans; ``planned``: its last plan
@@ -254,6 +262,9 @@ BUILDER = record(
     takes_jobs=np.bool_,
     accepts=np.bool_,
     draining=np.bool_,
+    #: out of service after too many failures; those since an attempt succeeded
+    failed=np.bool_,
+    failures=np.int16,
     retired=np.bool_,
     #: it is lost already, and the scheduler learns of it next
     vanished=np.bool_,
@@ -276,12 +287,20 @@ BUILDER = record(
 )
 #: ``job`` runs there (-1: none, -2: the slot is being cleaned)
 SLOT = record(ends_at_work=np.float64, job=np.int64)
-#: its jobs wait in ``Farm.queue`` from ``begin`` on; ``hopeful``: a pool may still make builders
-LANE = record(begin=np.int64, waiting=np.int64, hopeful=np.bool_)
+#: its jobs wait in ``Farm.queue`` from ``begin`` on; ``hopeful``: a pool may still make builders;
+#: ``since``: since when they wait without any (infinity: there is one, or no grace ends)
+LANE = record(begin=np.int64, waiting=np.int64, hopeful=np.bool_, since=np.float64)
 #: a builder that a pool loses at an instant
 LOSS = record(at=np.float64, pool=np.int64)
 #: a void attempt
-VOID_ATTEMPT = record(job=np.int64, builder=np.int64, dispatched_at=np.float64, ended_at=np.float64)
+VOID_ATTEMPT = record(
+    job=np.int64,
+    builder=np.int64,
+    dispatched_at=np.float64,
+    ended_at=np.float64,
+    #: it failed; otherwise its builder was lost
+    failed=np.bool_,
+)
 PLAN = record(
     pool=np.int64,
     desired=np.int64,
@@ -303,6 +322,8 @@ COUNTS = record(
     batch_next=np.int64,
     #: whether more jobs arrive than those that are here
     more=np.bool_,
+    #: whether jobs that no builder will ever run are ended; otherwise the loop halts there
+    gives_up=np.bool_,
     arrivals_over=np.int64,
     events=np.int64,
     # how much of the farm's arrays is used
@@ -330,10 +351,26 @@ COUNTS = record(
 INSTANTS = record(
     now=np.float64, last_event=np.float64, still_since=np.float64, gathered_at=np.float64
 )
-RULES = record(ranking=np.int64, retries=np.int64, max_lost=np.int64, ends_at=np.float64)
+RULES = record(
+    ranking=np.int64,
+    retries=np.int64,
+    max_lost=np.int64,
+    ends_at=np.float64,
+    #: -1: jobs wait
+    platform_grace=np.float64,
+    #: -1: failures are not judged
+    max_resets=np.int64,
+)
 SOON = record(kind=np.int64, what=np.int64)
 NOTE = record(
-    kind=np.int16, slot=np.int16, attempt=np.int32, builder=np.int64, what=np.int64, at=np.float64
+    kind=np.int16,
+    #: where an attempt was judged: the builder's count of failures, and ``failures`` the job's
+    slot=np.int16,
+    attempt=np.int16,
+    failures=np.int16,
+    builder=np.int64,
+    what=np.int64,
+    at=np.float64,
 )
 
 
@@ -348,6 +385,8 @@ class Farm(NamedTuple):
     batches: Annotated[Array, np.int32]
     #: the run times that are expected of them, s
     estimates: Annotated[Array, np.float64]
+    #: whether their attempts fail
+    fails: Annotated[Array, np.bool_]
     #: as they are specified
     pools: Annotated[Array, POOL]
     # by pool

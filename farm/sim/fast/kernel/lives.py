@@ -90,6 +90,7 @@ def joined(farm, builder):
 def drain(farm, builder):
     """Drain a builder: it finishes its jobs, accepts no more, and then retires."""
     take_no_more(farm, builder)
+    farm.builders[builder].draining = True
     retire_if_empty(farm, builder)
 
 
@@ -174,8 +175,9 @@ def gone(farm, builder, kind):
         pool_counts.idle_builders -= state.busy == 0
     elif state.retired:
         pool_counts.stopping -= 1
-    elif state.draining:
+    elif state.draining or state.failed:
         pool_counts.draining -= 1
+        pool_counts.failed -= not state.draining
         pool_counts.draining_jobs -= state.busy - state.cleaning
     first = first_slot(farm, builder)
     for slot in range(pool.slots):
@@ -186,18 +188,25 @@ def gone(farm, builder, kind):
         request(farm, state.pool)
 
 
+def void(farm, number, failed):
+    """Record a job's attempt that does not end it."""
+    job, counts = farm.jobs[number], farm.counts[0]
+    attempt = farm.void[counts.void]
+    counts.void += 1
+    attempt.job = number
+    attempt.builder = job.builder
+    attempt.dispatched_at = job.dispatched_at
+    attempt.ended_at = farm.instants[0].now
+    attempt.failed = failed
+
+
 def give_back(farm, number, builder):
     """Requeue the job of a lost builder, or end it (``farm.core.jobs.requeueing``)."""
     at, job, counts = farm.instants[0].now, farm.jobs[number], farm.counts[0]
     job.losses += 1
     poisonous = 0 < farm.rules[0].max_lost <= job.losses
     if not poisonous and job.losses <= farm.rules[0].retries:
-        void = farm.void[counts.void]
-        counts.void += 1
-        void.job = number
-        void.builder = builder
-        void.dispatched_at = job.dispatched_at
-        void.ended_at = at
+        void(farm, number, False)
         note(farm, REQUEUED, number, builder, 0, job.attempts, at)
         wait(farm, number)
         return

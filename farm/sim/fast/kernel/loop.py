@@ -16,7 +16,9 @@ from farm.core.simultaneity import latest_same
 from farm.emulation.agenda import ARRIVAL, LIFE
 from farm.sim.fast.kernel.contention import code, first_slot, next_due, slot_thing
 from farm.sim.fast.kernel.dispatching import fill, wait, work_on
+from farm.sim.fast.kernel.giving_up import give_up, watch_platforms
 from farm.sim.fast.kernel.heaps import Array, gather, put, take_out
+from farm.sim.fast.kernel.judging import judged
 from farm.sim.fast.kernel.layout import (
     ALARM_THING,
     ARRIVALS_ENDED,
@@ -53,7 +55,7 @@ from farm.sim.fast.kernel.lives import (
     slot_ready,
     time_outs,
 )
-from farm.sim.fast.kernel.noting import alarm_rang, happened, hope, note, soon
+from farm.sim.fast.kernel.noting import alarm_rang, happened, note, soon
 from farm.sim.fast.kernel.plans import (
     answer,
     answer_stands,
@@ -96,6 +98,7 @@ def play(farm: Farm):
             instants.now = farm.jobs[farm.batches[batch]].submitted_at
             wake(farm, instants.now, ARRIVAL << 48)
             submitted(farm, batch)
+            watch_platforms(farm)
             continue
         if thing == NOTHING or (
             batch == batches and counts.open == 0 and at > farm.rules[0].ends_at
@@ -119,13 +122,14 @@ def play(farm: Farm):
             if ticked(farm, number):
                 wake(farm, at, place)
                 planned(farm, number)
-                if not hope(farm):
+                watch_platforms(farm)
+                if not give_up(farm):
                     return HOPELESS
             continue
         take_out(agenda, 0, thing)
         wake(farm, at, place)
         happens(farm, thing)
-        if not hope(farm):
+        if not give_up(farm):
             return HOPELESS
 
 
@@ -163,7 +167,8 @@ def follow(farm):
             happened(farm, ARRIVALS_ENDED, 0)
         else:
             gone(farm, event.what, LOST)
-        if not hope(farm):
+            watch_platforms(farm)
+        if not give_up(farm):
             return False
     counts.soon_first = 0
     counts.soon_last = 0
@@ -177,6 +182,7 @@ def happens(farm, thing):
         alarm_rang(farm)
         time_outs(farm)
         lose_as_planned(farm)
+        watch_platforms(farm)
         return
     each, place = farm.counts[0].slots_each, thing - LIVES
     builder, slot = place // (each + 2), place % (each + 2)
@@ -186,8 +192,10 @@ def happens(farm, thing):
     elif slot == each:
         if np.isnan(state.joined_at):
             joined(farm, builder)
+            watch_platforms(farm)
         elif state.retired:
             gone(farm, builder, RETIRED)
+            watch_platforms(farm)
         else:
             finished(farm, builder, next_due(farm, builder))
     elif farm.slots[first_slot(farm, builder) + slot].job == CLEANING:
@@ -223,10 +231,15 @@ def reported(farm, kind, number):
 
 
 def finished(farm, builder, slot):
-    """Handle the end of a job; its slot is cleaned, or gets the next one."""
+    """Handle the end of an attempt, and of its job unless its failure is judged."""
     at, counts, state = farm.instants[0].now, farm.counts[0], farm.builders[builder]
     number = farm.slots[first_slot(farm, builder) + slot].job
-    job, pool = farm.jobs[number], farm.pools[state.pool]
+    job = farm.jobs[number]
+    if farm.rules[0].max_resets >= 0 and farm.fails[number]:
+        judged(farm, builder, slot, number)
+        attempt_over(farm, builder, slot)
+        return
+    state.failures = 0
     reported(farm, FINISHED, number)
     job.finished_at = at
     job.ended = ENDS_WELL
@@ -234,6 +247,12 @@ def finished(farm, builder, slot):
     counts.ended += 1
     counts.open -= 1
     note(farm, END, number, -1, 0, 0, at)
+    attempt_over(farm, builder, slot)
+
+
+def attempt_over(farm, builder, slot):
+    """Reuse the slot of an ended attempt, cleaned first if its builder cleans."""
+    at, pool = farm.instants[0].now, farm.pools[farm.builders[builder].pool]
     job_over(farm, builder)
     if pool.inter_job_time > 0:
         farm.slots[first_slot(farm, builder) + slot].job = CLEANING

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from farm.core.pools.unrunnable_jobs import PATIENCE
 from farm.emulation.agenda import ALARM as ALARM_RANK
 from farm.sim.fast.kernel.heaps import put
 from farm.sim.fast.kernel.layout import ALARM, ALARM_THING
@@ -17,7 +14,7 @@ def happened(farm, kind, what, builder=-1, slot=0, attempt=0):
     note(farm, kind, what, builder, slot, attempt, farm.instants[0].now)
 
 
-def note(farm, kind, what, builder, slot, attempt, at):
+def note(farm, kind, what, builder, slot, attempt, at, failures=0):
     """Note an event or a command, if notes are taken."""
     place = farm.counts[0].noted
     if place < len(farm.notes):
@@ -27,6 +24,7 @@ def note(farm, kind, what, builder, slot, attempt, at):
         noted.builder = builder
         noted.slot = slot
         noted.attempt = attempt
+        noted.failures = failures
         noted.at = at
         farm.counts[0].noted = place + 1
 
@@ -56,24 +54,3 @@ def alarm_rang(farm):
         counts.alarms -= 1
     if counts.alarms:
         put(farm.agenda, 0, ALARM_THING, farm.alarms[counts.alarms - 1], ALARM_RANK << 48)
-
-
-def hope(farm):
-    """Check, after the last arrival, whether jobs wait without a builder; False: they never run."""
-    counts, instants = farm.counts[0], farm.instants[0]
-    if not counts.arrivals_over:
-        return True
-    if counts.open == 0 or counts.busy:
-        instants.still_since = np.inf
-        return True
-    if instants.still_since == np.inf:
-        instants.still_since = instants.now
-    if instants.now >= instants.still_since + PATIENCE:
-        return False
-    if not counts.booting:
-        for lane in range(len(farm.lanes)):
-            # with a joined builder that could run them they would not wait
-            if farm.lanes[lane].waiting and not farm.lanes[lane].hopeful:
-                return False
-    ask_alarm(farm, instants.still_since + PATIENCE)
-    return True

@@ -63,7 +63,7 @@ def look_at_jobs(farm, number):
         if job.ended:
             continue
         estimate = farm.estimates[place] / pool.speed
-        if job.attempts == job.losses:  # every attempt before was lost: it waits
+        if job.attempts == job.losses + job.resets:  # every attempt before is void: it waits
             if farm.serves[pool.group, job.lane]:
                 seen.waiting_work += estimate
                 oldest_at = min(oldest_at, job.submitted_at)
@@ -199,12 +199,12 @@ def wake(farm, at, code):
 
 def has_room(farm, starts):
     """Return whether there is room for this many more builders, and for an event's consequences."""
-    made, most = farm.counts[0].made + starts + 1, len(farm.builders)
-    each = farm.counts[0].slots_each + 4
-    notes = len(farm.notes)
-    return (
-        made < most
-        and farm.counts[0].void + each < len(farm.void)
-        and (not notes or farm.counts[0].noted + each * made + starts + 8 < notes)
-        and (not notes or farm.counts[0].plans < len(farm.plans))
-    )
+    counts = farm.counts[0]
+    each = counts.slots_each + 4
+    if counts.made + starts + 1 >= len(farm.builders) or counts.void + each >= len(farm.void):
+        return False
+    if not len(farm.notes):
+        return True
+    # an event may end every job that waits
+    notes = counts.noted + counts.waiting + each * (counts.made + starts + 1) + starts + 8
+    return notes < len(farm.notes) and counts.plans < len(farm.plans)
