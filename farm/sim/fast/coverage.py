@@ -142,6 +142,8 @@ def why_whole(scenario: Scenario, setting: Setting) -> str:
         ("a policy that is asked job by job", not takes_columns(rules.policy)),
         (FAIL_FAST, rules.fail_fast and fails),
         (DEDUP, rules.dedup and acts),
+        ("judged failures, and jobs that fail", rules.max_resets is not None and fails),
+        ("a grace of platforms", rules.platform_grace is not None),
         ("builders that are lost", any(one.lifetime or one.lost_at for one in setting.pools)),
         ("an algorithm that looks at jobs", any(o.looks_closely for o in algorithms)),
     )

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from farm.sim.fast.coverage import LEFT_TO_THE_REFERENCE
+import pytest
+
+from farm.assembly import make_rules
+from farm.scenario import parse_scenario
+from farm.sim.fast.coverage import LEFT_TO_THE_REFERENCE, why_whole
+from farm.sim.setting import Setting
+from farm.testing import small_scenario
 
 TUTORIAL = Path(__file__).parents[3] / "docs" / "tutorials" / "python.md"
 
@@ -14,3 +20,13 @@ def test_documentation_lists_what_is_left_to_the_reference():
     section = TUTORIAL.read_text("utf-8").partition("\n## Engines\n")[2].partition("\n## ")[0]
     listed = [line.removeprefix("- ") for line in section.splitlines() if line.startswith("- ")]
     assert listed == list(LEFT_TO_THE_REFERENCE)
+
+
+@pytest.mark.parametrize("scheduling", [{"failures": "launchpad"}, {"platform_grace": 60}])
+def test_jobs_that_a_tally_has_no_place_for_are_held(scheduling):
+    """Protects attempts that failed, and jobs that never started, from not being counted."""
+    load = {"every": 1, "count": 5, "service_time": 1, "fails": 0.5}
+    scenario = parse_scenario(small_scenario({"slots": 2}, load, scheduling=scheduling))
+    assert why_whole(scenario, Setting.of(scenario, make_rules(scenario)))
+    plain = parse_scenario(small_scenario({"slots": 2}, load))
+    assert not why_whole(plain, Setting.of(plain, make_rules(plain)))
