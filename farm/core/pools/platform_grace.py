@@ -6,7 +6,8 @@ from farm.core import events
 from farm.core.alarms import Alarms
 from farm.core.dispatching.matching import Lane
 from farm.core.jobs.cancelling import Canceller
-from farm.core.model import Cause, Platform
+from farm.core.jobs.giving_up import why_unserved
+from farm.core.model import Cause
 from farm.core.pools.keeper import PoolKeeper
 from farm.core.state.working_state import JobState
 
@@ -73,8 +74,3 @@ class PlatformGrace:
             self._book.forget(state)
         else:
             self._book.end(state, at, "failed", Cause.UNRUNNABLE, reason)
-
-
-def why_unserved(platform: Platform, grace: float) -> str:
-    """Return why the jobs of a platform failed that had no builder for a grace period (s)."""
-    return f"no builder for {platform} was there for {grace:g}s"

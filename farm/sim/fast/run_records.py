@@ -11,9 +11,8 @@ from typing import Any, overload
 import numpy as np
 
 from farm.core.commands import EndJob
-from farm.core.jobs.giving_up import why_given_up
+from farm.core.jobs.giving_up import why_given_up, why_unserved
 from farm.core.model import Builder, Cause, Outcome
-from farm.core.pools.platform_grace import why_unserved
 from farm.emulation.losses import AS_PLANNED, LIFETIME_OVER
 from farm.results.table.builder_columns import ENDS, Attempts, Builders
 from farm.results.table.columns import Coded, in_order_of_appearance
