@@ -17,7 +17,7 @@ from farm.core.errors import InputError, not_among
 from farm.core.events import Event
 from farm.core.model import Job
 from farm.core.policies import KeyFunction, takes_columns
-from farm.core.rules import Estimator
+from farm.core.rules import Estimator, SchedulingRules
 from farm.forecasts.runtime.oracle import Oracle
 from farm.results.summary.tally import Tallied, Tally
 from farm.results.table.columns import Floats
@@ -188,6 +188,7 @@ def play_seeds(
     """
     policy, jobs = setting.rules.policy, JobColumns.of(load.jobs)
     drawn = any(pool.fails_to_boot or pool.lifetime or pool.boot_delay for pool in setting.pools)
+    drawn = drawn or setting.rules.heavy_light is not None
     if drawn or not takes_columns(policy) or not _covers(setting, estimator, jobs):
         return None
     with no_garbage_collection():
@@ -224,6 +225,7 @@ def ends_of_cases(cases: Mapping[K, Case]) -> dict[K, Floats]:
         for name, (sets, setting) in cases.items():
             loses = any(pool.loses for pool in setting.pools)
             judges = setting.rules.max_resets is not None  # which jobs fail differs by set
+            judges = judges or setting.rules.heavy_light is not None
             if loses or judges or not _covers(setting, Oracle(), sets[0]):
                 continue
             key = (id(sets), setting.rules.policy)
@@ -241,17 +243,19 @@ class OneLoad:
 
     def __init__(self, jobs: Jobs) -> None:
         self.jobs = jobs
-        self._columns: dict[tuple[KeyFunction, type[Estimator]], JobArrays] = {}
+        self._columns: dict[object, JobArrays] = {}
 
     @cached_property
     def properties(self) -> Properties:
         """What the compiled loop asks of jobs."""
         return Properties.of(self.jobs)
 
-    def columns(self, policy: KeyFunction, estimator: Estimator) -> JobArrays:
+    def columns(self, rules: SchedulingRules, estimator: Estimator) -> JobArrays:
         """Return the load in the order of a policy, by estimates that are of the jobs alone."""
-        if (key := (policy, type(estimator))) not in self._columns:
-            self._columns[key] = load_of(policy, estimator, self.jobs)
+        policy, held = rules.policy, rules.heavy_light
+        key = policy, type(estimator), held is not None, held is not None and held.heavy_first
+        if key not in self._columns:
+            self._columns[key] = load_of(policy, estimator, self.jobs, heavy_light=held)
         return self._columns[key].copy()
 
     def waits(self, scenario: Scenario, algorithms: Algorithms) -> Floats:
@@ -319,11 +323,11 @@ def _try_compiled(
     if refusal:
         return _FastResult(load, refusal=refusal)
 
-    policy = setting.rules.policy
+    rules = setting.rules
     if isinstance(load, OneLoad):
-        columns = load.columns(policy, estimator)
+        columns = load.columns(rules, estimator)
     else:
-        columns = load_of(policy, estimator, jobs)
+        columns = load_of(rules.policy, estimator, jobs, heavy_light=rules.heavy_light)
     noted = len(jobs) < log_below
     played = play_columns(columns, setting, noted=noted, watch=watch)
     if played is None:

@@ -87,6 +87,9 @@ def scenario(seed: int) -> dict[str, Any]:
     """Draw a scenario."""
     draw = Random(seed)
     scheduling = some(draw, SCHEDULING, 0.25)
+    if scheduling.get("balancer") == "heavy-light":
+        options = {"hold_at_most": [5, 60], "heavy_first": [True], "overloaded_at": [0.3]}
+        scheduling["heavy_light"] = {"room_at": 0.25, **some(draw, options, 0.5)}
     if "fair_share" in scheduling and scheduling.get("balancer") != "fastest":
         levels = len(scheduling["fair_share"])
         scheduling |= some(draw, {"stickiness": [[60] * levels], "weights": [{"x": 2}]}, 0.3)

@@ -12,6 +12,7 @@ dispatch from a lane of heavy jobs, one of them competes for the next free slot 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 
 from farm.core.alarms import Alarms
 from farm.core.contention.laws import ContentionLaw
@@ -29,12 +30,19 @@ def heavy_share(builder: BuilderState) -> float:
 
 def slowdown_by(laws: Mapping[str, ContentionLaw]) -> Callable[[BuilderState], float]:
     """Return a measure of load: the contention factor under the law of the builder's pool."""
+    return partial(slowdown, laws)
 
-    def slowdown(builder: BuilderState) -> float:
-        law = laws.get(builder.builder.pool)
-        return 1.0 if law is None else law.slowdown(law.load_of(_running_on(builder)))
 
-    return slowdown
+def slowdown(laws: Mapping[str, ContentionLaw], builder: BuilderState) -> float:
+    """Return the contention factor under the law of the builder's pool; 1 without one."""
+    law = laws.get(builder.builder.pool)
+    return 1.0 if law is None else law.slowdown(law.load_of(_running_on(builder)))
+
+
+def is_measured(options: HeavyLightOptions) -> bool:
+    """Return whether the load is one of the measures of this module."""
+    measure = options.measure
+    return measure is heavy_share or (isinstance(measure, partial) and measure.func is slowdown)
 
 
 def _running_on(builder: BuilderState) -> list[Job]:

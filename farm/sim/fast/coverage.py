@@ -10,7 +10,7 @@ from farm.core.dispatching.balancers import RANKINGS
 from farm.core.model import Job
 from farm.core.policies import takes_columns
 from farm.core.queues.plain import PlainQueue
-from farm.core.rules import Estimator
+from farm.core.rules import Estimator, SchedulingRules
 from farm.forecasts.runtime.declared import Declared
 from farm.forecasts.runtime.oracle import Oracle
 from farm.plugins.guarded_algorithm import GuardedAlgorithm
@@ -27,6 +27,18 @@ MOST_COUNTED = 30_000
 
 Condition = Callable[[Any], bool]
 
+
+def _measures(rules: SchedulingRules) -> bool:
+    """Return whether heavy-light, if that is the balancer, goes by a measure of its own."""
+    if rules.heavy_light is None:
+        return True
+    from farm.core.dispatching.heavy_light import (  # noqa: PLC0415 - few farms have this balancer
+        is_measured,
+    )
+
+    return is_measured(rules.heavy_light)
+
+
 ESTIMATORS: Mapping[str, Condition] = {
     "run-time estimates that learn, or of the user's own": lambda estimator: (
         type(estimator) not in (Declared, Oracle)
@@ -34,11 +46,11 @@ ESTIMATORS: Mapping[str, Condition] = {
 }
 RULES: Mapping[str, Condition] = {
     "fair share": lambda rules: rules.path is not None or rules.make_queue is not PlainQueue,
-    "a balancer other than jenkins and longest-idle": lambda rules: (
-        rules.heavy_light is not None
-        or rules.by_speed
-        or rules.ranking not in (RANKINGS["jenkins"], RANKINGS["longest-idle"])
+    "the balancer fastest": lambda rules: rules.by_speed,
+    "a balancer of the user's own": lambda rules: (
+        rules.ranking not in (RANKINGS["jenkins"], RANKINGS["longest-idle"])
     ),
+    "heavy-light by the load that builders report": lambda rules: not _measures(rules),
     "a policy of the user's own": lambda rules: isinstance(rules.policy, GuardedPolicy),
     "decisions that are kept to be explained": lambda rules: rules.explain_last > 0,
     "ends that free all slots first": lambda rules: rules.ends_together,
@@ -144,6 +156,7 @@ def why_whole(scenario: Scenario, setting: Setting) -> str:
         (DEDUP, rules.dedup and acts),
         ("judged failures, and jobs that fail", rules.max_resets is not None and fails),
         ("a grace of platforms", rules.platform_grace is not None),
+        ("heavy-light", rules.heavy_light is not None),
         ("builders that are lost", any(one.lifetime or one.lost_at for one in setting.pools)),
         ("an algorithm that looks at jobs", any(o.looks_closely for o in algorithms)),
     )

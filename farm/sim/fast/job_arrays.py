@@ -12,10 +12,18 @@ from msgspec.structs import astuple
 
 from farm.core.model import Job, Platform
 from farm.core.policies import KeyFunction, takes_columns
-from farm.core.rules import Estimator
+from farm.core.rules import Estimator, HeavyLightOptions
 from farm.forecasts.runtime.oracle import Oracle
 from farm.records.coded import Coded as Repeating
-from farm.results.table.columns import Coded, Column, Floats, Numbers, coded, numbered
+from farm.results.table.columns import (
+    Coded,
+    Column,
+    Floats,
+    Numbers,
+    coded,
+    in_order_of_appearance,
+    numbered,
+)
 from farm.results.table.job_columns import attributed
 from farm.sim.fast.kernel import layout
 from farm.sim.fast.kernel.heaps import Array
@@ -35,6 +43,8 @@ class JobArrays(msgspec.Struct, frozen=True):
     fails: Array
     #: the lanes: every required platform
     platforms: Sequence[Platform]
+    #: by lane: whether it has the heavy jobs alone (heavy-light)
+    heavy_lanes: Array
     # for the kernel
     columns: Array
     in_order: Array
@@ -106,11 +116,16 @@ def loads_of(
 
 
 def load_of(
-    policy: KeyFunction, estimator: Estimator, jobs: Jobs, run: Array | None = None
+    policy: KeyFunction,
+    estimator: Estimator,
+    jobs: Jobs,
+    run: Array | None = None,
+    heavy_light: HeavyLightOptions | None = None,
 ) -> JobArrays:
     """Return the jobs as columns; the policy's key function is called once per job, in order.
 
-    ``run``: the run of each job, where they are of several, one after the other.
+    ``run``: the run of each job, where they are of several, one after the other. With
+    ``heavy_light`` heavy jobs have lanes of their own.
     """
     made = np.zeros(len(jobs), layout.JOB)
     estimates: Floats
@@ -130,10 +145,17 @@ def load_of(
         platform = coded([job.platform for job in jobs])
     lane, lanes = numbered([one.normalised() for one in platform.values])
     made["lane"] = lane[platform.numbers]
-    in_order = _order(policy, jobs, estimates, made["submitted_at"], run)
+    heavy_lanes, heavy_first = np.zeros(len(lanes), np.bool_), None
+    if heavy_light is not None:
+        codes = 2 * made["lane"].astype(np.int64) + made["heavy"]
+        made["lane"], found = in_order_of_appearance(codes)
+        lanes = [lanes[code // 2] for code in found.tolist()]
+        heavy_lanes = found % 2 > 0
+        heavy_first = -made["heavy"] if heavy_light.heavy_first else None
+    in_order = _order(policy, jobs, estimates, made["submitted_at"], run, heavy_first)
     made["order"][in_order] = np.arange(len(jobs))
     instants = batches(made["submitted_at"])
-    return JobArrays(jobs, estimates, fails, lanes, made, in_order, instants)
+    return JobArrays(jobs, estimates, fails, lanes, heavy_lanes, made, in_order, instants)
 
 
 _FIELDS = {
@@ -179,10 +201,16 @@ class _Fields:
 
 
 def _order(
-    policy: KeyFunction, jobs: Jobs, estimates: Floats, submitted_at: Floats, run: Array | None
+    policy: KeyFunction,
+    jobs: Jobs,
+    estimates: Floats,
+    submitted_at: Floats,
+    run: Array | None,
+    heavy_first: Array | None,
 ) -> Array:
     """Return the jobs in the order of their sort keys: (run, -level, the policy's key, serial).
 
+    ``heavy_first``: what comes before the policy's key, if anything.
     A key is constant and depends only on the job: so all are sorted now.
     """
     count = len(submitted_at)
@@ -202,7 +230,8 @@ def _order(
         levels = -_held(jobs).array("level")
     else:
         levels = np.array([-job.level for job in jobs])
-    keys = [key for key in (levels, *parts) if np.ndim(key)]
+    leading = (levels,) if heavy_first is None else (levels, heavy_first)
+    keys = [key for key in (*leading, *parts) if np.ndim(key)]
     changing = [key for key in keys if (key != key[0]).any()]
     if changing and run is not None:
         changing.insert(0, run)

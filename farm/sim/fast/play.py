@@ -18,7 +18,7 @@ from farm.core.errors import InputError
 from farm.core.jobs.failure_judgement import NO_LIMIT
 from farm.core.model import Platform
 from farm.core.pools.spec import PoolSpec
-from farm.core.rules import SchedulingRules
+from farm.core.rules import HeavyLightOptions, SchedulingRules
 from farm.sim.fast.job_arrays import JobArrays
 from farm.sim.fast.kernel import layout, native
 from farm.sim.fast.kernel.heaps import Array, Keyed, keyed
@@ -97,7 +97,7 @@ def farms_after(loads: Sequence[JobArrays], setting: Setting) -> Iterator[layout
     for load in loads:
         for array, empty in zip(written, before, strict=True):
             array[:] = empty
-        farm.lanes[:] = lanes_of(load.columns["lane"], farm.serves, pools, kinds)
+        farm.lanes[:] = lanes_of(load, farm.serves, pools, kinds)
         changed = {
             "jobs": load.columns,
             "in_order": load.in_order,
@@ -205,6 +205,7 @@ def _farm(load: JobArrays, setting: Setting, *, noted: bool = False) -> layout.F
         ends_at,
         -1.0 if grace is None else grace,
         NO_LIMIT if resets is None else resets,
+        *_held_back(rules.heavy_light),
     )
     site = _Site(tuple(pools), tuple(load.platforms), limits)
     small = sum(pool.builders * pool.slots for pool in pools) <= MOST_KEPT
@@ -216,7 +217,7 @@ def _farm(load: JobArrays, setting: Setting, *, noted: bool = False) -> layout.F
         batches=load.batches,
         estimates=load.estimates,
         fails=load.fails,
-        lanes=lanes_of(load.columns["lane"], empty.serves, pools, kinds),
+        lanes=lanes_of(load, empty.serves, pools, kinds),
         queue=np.empty(jobs, np.int32),
         ended=np.empty(jobs, np.int32),
         **{name: _copy(getattr(empty, name)) for name in _WRITTEN if small},
@@ -225,6 +226,19 @@ def _farm(load: JobArrays, setting: Setting, *, noted: bool = False) -> layout.F
         blank = farm._replace(notes=np.zeros(1, layout.NOTE), plans=np.zeros(1, layout.PLAN))
         farm = _with_room(blank, pools, len(farm.builders))
     return farm
+
+
+def _held_back(options: HeavyLightOptions | None) -> tuple[float, ...]:
+    """Return by which load builders are held free of heavy jobs, the limits, and how long."""
+    if options is None:
+        return layout.NO_LOAD, 0.0, 0.0, 0.0
+    from farm.core.dispatching.heavy_light import (  # noqa: PLC0415 - few farms have this balancer
+        heavy_share,
+    )
+
+    load = layout.HEAVY_SHARE if options.measure is heavy_share else layout.SLOWDOWN
+    limits = options.limits
+    return load, limits.overloaded_at, limits.room_at, options.hold_at_most
 
 
 #: slots of a farm that is kept for the next run on the same pools
@@ -433,11 +447,13 @@ def served(platforms: Sequence[Platform], kinds: Kinds) -> Array:
     return made
 
 
-def lanes_of(lane_of: Array, serves: Array, pools: Sequence[PoolSpec], kinds: Kinds) -> Array:
+def lanes_of(load: JobArrays, serves: Array, pools: Sequence[PoolSpec], kinds: Kinds) -> Array:
     """Give each lane room in the queue for all of its jobs."""
     lanes = serves.shape[1]
     made = np.zeros(lanes, layout.LANE)
-    counts = np.bincount(lane_of, minlength=lanes)
+    counts = np.bincount(load.columns["lane"], minlength=lanes)
+    made["heavy"], made["held_since"] = load.heavy_lanes, np.nan
+    made["passed_over"] = load.heavy_lanes.any()
     made["begin"], made["since"] = np.cumsum(counts) - counts, np.inf
     for pool in pools:
         if pool.provisioned or pool.loses:

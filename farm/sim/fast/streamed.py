@@ -131,7 +131,7 @@ def _moved(
     runs = farm.slots["job"] >= 0
     farm.slots["job"][runs] = number[farm.slots["job"][runs]]
     serves = served(load.platforms, kinds)
-    lanes, queue = lanes_of(jobs["lane"], serves, pools, kinds), np.empty(len(jobs), np.int32)
+    lanes, queue = lanes_of(load, serves, pools, kinds), np.empty(len(jobs), np.int32)
     for lane in farm.lanes[farm.lanes["waiting"] > 0]:
         places = farm.queue[lane["begin"] :][: lane["waiting"]]
         waits = number[farm.in_order[places]]

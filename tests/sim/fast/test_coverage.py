@@ -22,9 +22,12 @@ def test_documentation_lists_what_is_left_to_the_reference():
     assert listed == list(LEFT_TO_THE_REFERENCE)
 
 
-@pytest.mark.parametrize("scheduling", [{"failures": "launchpad"}, {"platform_grace": 60}])
-def test_jobs_that_a_tally_has_no_place_for_are_held(scheduling):
-    """Protects attempts that failed, and jobs that never started, from not being counted."""
+@pytest.mark.parametrize(
+    "scheduling",
+    [{"failures": "launchpad"}, {"platform_grace": 60}, {"balancer": "heavy-light"}],
+)
+def test_jobs_that_cannot_be_let_go_are_held(scheduling):
+    """Protects attempts that failed, jobs that never started, and queues of heavy jobs."""
     load = {"every": 1, "count": 5, "service_time": 1, "fails": 0.5}
     scenario = parse_scenario(small_scenario({"slots": 2}, load, scheduling=scheduling))
     assert why_whole(scenario, Setting.of(scenario, make_rules(scenario)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import event as noted
@@ -12,12 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from farm.app.runs.simulated_run import simulated_run
-from farm.core.contention.laws import ContentionLaw, LinearSlowdown, SlowdownTable
+from farm.core.contention.laws import ContentionLaw, LinearSlowdown, LoadLimits, SlowdownTable
 from farm.core.dispatching.balancers import RANKINGS
+from farm.core.dispatching.heavy_light import heavy_share, slowdown_by
 from farm.core.model import Job, Platform
 from farm.core.policies import POLICIES, PolicyOptions
 from farm.core.pools.spec import PoolSpec
-from farm.core.rules import SchedulingRules
+from farm.core.rules import HeavyLightOptions, SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.forecasts.runtime.registry import make_estimator
 from farm.results.log.writer import EventLogLines
@@ -69,6 +71,14 @@ def spans_by_number(spans: tuple[float, ...]) -> Callable[[int], float]:
     return lambda number: spans[number % len(spans)]
 
 
+#: without a measure: the slowdown by the laws of the pools that are drawn
+holding = st.builds(
+    HeavyLightOptions,
+    limits=st.sampled_from([LoadLimits(0.5, 0.25), LoadLimits(1.4, 1.0), LoadLimits(1.0, 0.0)]),
+    measure=st.sampled_from([heavy_share, None]),
+    hold_at_most=st.sampled_from([0.0, 0.5, 3.0, 3600.0]),
+    heavy_first=st.booleans(),
+)
 delays = st.none() | st.sampled_from([(0.0, 3.0), (0.1, 0.2)]).map(spans_by_number)
 
 
@@ -174,6 +184,7 @@ def rules(draw: st.DrawFn) -> SchedulingRules:
         retries=draw(st.integers(0, 4)),
         max_builders_lost=draw(st.integers(0, 3)),
         max_resets=draw(st.none() | st.none() | st.integers(0, 3)),
+        heavy_light=draw(st.none() | st.none() | st.none() | holding),
         platform_grace=draw(st.sampled_from([None, None, 0.5, 4.0, 900.0])),
     )
 
@@ -205,12 +216,16 @@ def compare(
     algorithms: dict[str, Any] | None = None,
 ) -> None:
     """Simulate with both engines, and compare if the compiled one could."""
+    if rules.heavy_light is not None and rules.heavy_light.measure is None:
+        measure = slowdown_by({pool.name: pool.law for pool in specs if pool.law is not None})
+        options = msgspec.structs.replace(rules.heavy_light, measure=measure)
+        rules = msgspec.structs.replace(rules, heavy_light=options)
     if algorithms is None:
         algorithms = data.draw(sizing(specs))
     setting = Setting(specs, rules, algorithms, ends)
     assert not why_not(setting, make_estimator(estimator))
     assert not why_not_these(setting, Properties.of(jobs))
-    load = load_of(rules.policy, make_estimator(estimator), jobs)
+    load = load_of(rules.policy, make_estimator(estimator), jobs, heavy_light=rules.heavy_light)
     played = play_fast(load, setting, noted=True)
     noted(f"played: {played is not None}, comes and goes: {any(s.loses for s in specs)}")
     if played is None:

@@ -7,6 +7,7 @@ import numpy as np
 from farm.emulation.agenda import FINISH, LIFE
 from farm.sim.fast.kernel.contention import code, first_slot, share, slot_thing
 from farm.sim.fast.kernel.heaps import before, pop, push, put, take_out
+from farm.sim.fast.kernel.holding import ask_for, held_until, measure, relent, sent, with_room
 from farm.sim.fast.kernel.layout import FREE, JENKINS, START, STARTED
 from farm.sim.fast.kernel.noting import ask_alarm, note, soon
 
@@ -20,17 +21,22 @@ def wait(farm, number):
     """Add a job to its lane, at its place."""
     job = farm.jobs[number]
     lane = farm.lanes[job.lane]
+    if lane.heavy and not lane.waiting:
+        lane.held_since = farm.instants[0].now
     push(farm.queue, lane.begin, lane.waiting, job.order)
     lane.waiting += 1
     farm.counts[0].waiting += 1
 
 
 def fill(farm):
-    """Dispatch, best job first, until no job waits that has a builder with room."""
+    """Dispatch, best job first, until no job waits that has a builder with room.
+
+    Of heavy-light only the jobs of lanes that are not passed over.
+    """
     while farm.counts[0].waiting:
         chosen, to = -1, -1
         for lane in range(len(farm.lanes)):
-            if not farm.lanes[lane].waiting:
+            if not farm.lanes[lane].waiting or farm.lanes[lane].passed_over:
                 continue
             builder = best_builder(farm, lane)
             if builder >= 0 and (chosen < 0 or head(farm, lane) < head(farm, chosen)):
@@ -40,8 +46,42 @@ def fill(farm):
         dispatch(farm, chosen, to, free_slot(farm, to))
 
 
+def fill_lane(farm, lane):
+    """Dispatch the jobs of one lane while builders have room for them."""
+    while farm.lanes[lane].waiting:
+        builder = best_builder(farm, lane)
+        if builder < 0:
+            return
+        dispatch(farm, lane, builder, free_slot(farm, builder))
+
+
+def held_back(farm):
+    """Admit one job of each overdue lane to an overloaded builder that has a free slot."""
+    for lane in range(len(farm.lanes)):
+        state = farm.lanes[lane]
+        if not state.heavy or not state.waiting:
+            continue
+        until = held_until(farm, lane)
+        if farm.instants[0].now >= until:
+            builder = first_ranked(farm, lane)
+            if builder >= 0 and with_room(farm, lane) < 0:
+                farm.builders[builder].overloaded = False
+                fill_lane(farm, lane)
+                ask_for(farm, lane)
+                measure(farm, builder)
+        ask_for(farm, lane)
+
+
 def best_builder(farm, lane):
     """Return the builder with room that the balancer prefers; the lowest index on a tie."""
+    if not farm.lanes[lane].heavy:
+        return first_ranked(farm, lane)
+    place = with_room(farm, lane)
+    return farm.free.entries[place].thing if place >= 0 else -1
+
+
+def first_ranked(farm, lane):
+    """Return the free builder that is ranked first; the lowest index on a tie."""
     best = -1
     for group in range(len(farm.free.heaps)):
         if farm.serves[group, lane] and farm.free.heaps[group].count:
@@ -65,11 +105,13 @@ def open_slot(farm, builder, slot):
     """Offer a free slot: it gets the best waiting job, or is kept for the next arrival."""
     best = -1
     if farm.counts[0].waiting:
+        relent(farm, builder)
         group = farm.pools[farm.builders[builder].pool].group
         for lane in range(len(farm.lanes)):
             if (
                 farm.lanes[lane].waiting
                 and farm.serves[group, lane]
+                and not (farm.builders[builder].overloaded and farm.lanes[lane].heavy)
                 and (best < 0 or head(farm, lane) < head(farm, best))
             ):
                 best = lane
@@ -77,6 +119,7 @@ def open_slot(farm, builder, slot):
         dispatch(farm, best, builder, slot)
     else:
         offer(farm, builder)
+        measure(farm, builder)
 
 
 def offer(farm, builder):
@@ -117,6 +160,7 @@ def dispatch(farm, lane, builder, slot):
     else:
         take_out(farm.free, pool.group, builder)
     note(farm, START, number, builder, slot, job.attempts, at)
+    sent(farm, builder, number, 1)
     job.started = False
     if state.vanished:
         return  # the scheduler learns that next

@@ -7,6 +7,7 @@ import numpy as np
 from farm.core.jobs.failure_judgement import FAILS, OUT_OF_SERVICE, verdict
 from farm.sim.fast.kernel.contention import first_slot
 from farm.sim.fast.kernel.dispatching import fill, take_no_more, wait
+from farm.sim.fast.kernel.holding import ask_for, pass_over
 from farm.sim.fast.kernel.layout import END, ENDS_BLAMED, JUDGED, REQUEUED
 from farm.sim.fast.kernel.lives import void
 from farm.sim.fast.kernel.noting import happened, note
@@ -43,4 +44,7 @@ def judged(farm, builder, slot, number):
     note(farm, REQUEUED, number, builder, failures, job.attempts, at, job.failures)
     wait(farm, number)
     # before its old slot is free again: another builder is a better test
+    farm.lanes[job.lane].passed_over = False
     fill(farm)
+    ask_for(farm, job.lane)
+    pass_over(farm)

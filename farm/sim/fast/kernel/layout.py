@@ -19,6 +19,9 @@ JUDGED, CANCEL_END = range(19, 21)
 JENKINS, LONGEST_IDLE = 0, 1
 """Balancers, by number (``farm.core.dispatching.balancers``)."""
 
+NO_LOAD, HEAVY_SHARE, SLOWDOWN = 0, 1, 2
+"""By which measure of load builders are held free of heavy jobs (heavy-light), if by any."""
+
 FREE, CLEANING = -1, -2
 """What a slot is that runs no job."""
 
@@ -284,12 +287,27 @@ BUILDER = record(
     jobs=np.int32,
     heavy=np.int32,
     memory_heavy=np.int32,
+    # heavy-light: the jobs sent there, and whether it takes light ones only
+    sent=np.int32,
+    sent_heavy=np.int32,
+    sent_memory_heavy=np.int32,
+    overloaded=np.bool_,
 )
 #: ``job`` runs there (-1: none, -2: the slot is being cleaned)
 SLOT = record(ends_at_work=np.float64, job=np.int64)
 #: its jobs wait in ``Farm.queue`` from ``begin`` on; ``hopeful``: a pool may still make builders;
 #: ``since``: since when they wait without any (infinity: there is one, or no grace ends)
-LANE = record(begin=np.int64, waiting=np.int64, hopeful=np.bool_, since=np.float64)
+LANE = record(
+    begin=np.int64,
+    waiting=np.int64,
+    hopeful=np.bool_,
+    since=np.float64,
+    #: it has the heavy jobs of its platform alone (heavy-light), and since when they are held back
+    heavy=np.bool_,
+    held_since=np.float64,
+    #: no builder is looked for now
+    passed_over=np.bool_,
+)
 #: a builder that a pool loses at an instant
 LOSS = record(at=np.float64, pool=np.int64)
 #: a void attempt
@@ -360,6 +378,11 @@ RULES = record(
     platform_grace=np.float64,
     #: -1: failures are not judged
     max_resets=np.int64,
+    # heavy-light
+    load=np.int64,
+    overloaded_at=np.float64,
+    room_at=np.float64,
+    hold_at_most=np.float64,
 )
 SOON = record(kind=np.int64, what=np.int64)
 NOTE = record(

@@ -21,6 +21,7 @@ from farm.sim.fast.kernel.dispatching import (
     watch_idleness,
 )
 from farm.sim.fast.kernel.heaps import put, take_out
+from farm.sim.fast.kernel.holding import ask_for, pass_over
 from farm.sim.fast.kernel.layout import (
     AS_PLANNED,
     DRAINED,
@@ -182,8 +183,16 @@ def gone(farm, builder, kind):
     first = first_slot(farm, builder)
     for slot in range(pool.slots):
         if farm.slots[first + slot].job >= 0:
-            give_back(farm, farm.slots[first + slot].job, builder)
+            number = farm.slots[first + slot].job
+            give_back(farm, number, builder)
+            if not farm.jobs[number].ended:
+                farm.lanes[farm.jobs[number].lane].passed_over = False
     fill(farm)
+    for slot in range(pool.slots):
+        number = farm.slots[first + slot].job
+        if number >= 0 and not farm.jobs[number].ended:
+            ask_for(farm, farm.jobs[number].lane)
+    pass_over(farm)
     if not pool.provisioned and pool.kept_at > pool_counts.builders + pool_counts.requested:
         request(farm, state.pool)
 

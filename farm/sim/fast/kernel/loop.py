@@ -15,9 +15,10 @@ import numpy as np
 from farm.core.simultaneity import latest_same
 from farm.emulation.agenda import ARRIVAL, LIFE
 from farm.sim.fast.kernel.contention import code, first_slot, next_due, slot_thing
-from farm.sim.fast.kernel.dispatching import fill, wait, work_on
+from farm.sim.fast.kernel.dispatching import fill, held_back, wait, work_on
 from farm.sim.fast.kernel.giving_up import give_up, watch_platforms
 from farm.sim.fast.kernel.heaps import Array, gather, put, take_out
+from farm.sim.fast.kernel.holding import ask_for, pass_over, sent
 from farm.sim.fast.kernel.judging import judged
 from farm.sim.fast.kernel.layout import (
     ALARM_THING,
@@ -34,6 +35,7 @@ from farm.sim.fast.kernel.layout import (
     JOB,
     LIVES,
     LOST,
+    NO_LOAD,
     NOTHING,
     PLAYED,
     RANG,
@@ -180,6 +182,7 @@ def happens(farm, thing):
     if thing == ALARM_THING:
         happened(farm, RANG, 0)
         alarm_rang(farm)
+        held_back(farm)
         time_outs(farm)
         lose_as_planned(farm)
         watch_platforms(farm)
@@ -219,9 +222,26 @@ def submitted(farm, batch):
         soon(farm, ARRIVALS_ENDED, 0)
     begin, end = farm.batches[batch], farm.batches[batch + 1]
     farm.counts[0].open += end - begin
+    if farm.rules[0].load != NO_LOAD:
+        submitted_by_weight(farm, begin, end)
+        return
     for job in range(begin, end):
         wait(farm, job)
     fill(farm)
+
+
+def submitted_by_weight(farm, begin, end):
+    """Let jobs arrive of which the heavy ones may be held back."""
+    # one that arrives alone has no builder if others of its lane have none
+    looks = end - begin > 1 or not farm.lanes[farm.jobs[begin].lane].waiting
+    for job in range(begin, end):
+        wait(farm, job)
+        farm.lanes[farm.jobs[job].lane].passed_over = False
+    if looks:
+        fill(farm)
+    for job in range(begin, end):
+        ask_for(farm, farm.jobs[job].lane)
+    pass_over(farm)
 
 
 def reported(farm, kind, number):
@@ -254,6 +274,7 @@ def attempt_over(farm, builder, slot):
     """Reuse the slot of an ended attempt, cleaned first if its builder cleans."""
     at, pool = farm.instants[0].now, farm.pools[farm.builders[builder].pool]
     job_over(farm, builder)
+    sent(farm, builder, farm.slots[first_slot(farm, builder) + slot].job, -1)
     if pool.inter_job_time > 0:
         farm.slots[first_slot(farm, builder) + slot].job = CLEANING
         count_cleaning(farm, builder, 1)
@@ -261,6 +282,20 @@ def attempt_over(farm, builder, slot):
         put(farm.agenda, 0, thing, at + pool.inter_job_time, code(LIFE, builder, slot))
     else:
         slot_ready(farm, builder, slot)
+    if farm.rules[0].load != NO_LOAD:
+        admit(farm, pool.group)
+
+
+def admit(farm, group):
+    """Look for builders for the heavy jobs that a builder of this group may have room for now."""
+    for lane in range(len(farm.lanes)):
+        state = farm.lanes[lane]
+        state.passed_over = not (state.heavy and state.waiting and farm.serves[group, lane])
+    fill(farm)
+    for lane in range(len(farm.lanes)):
+        if not farm.lanes[lane].passed_over:
+            ask_for(farm, lane)
+    pass_over(farm)
 
 
 def play_each(

@@ -18,6 +18,7 @@ ALGORITHMS = CLONE / "provisioner/algorithms"
 COMPILER = HERE.parent / "compiler"
 #: what the object is made of and by, beside this package
 SOURCES = (
+    "farm/core/contention/laws.py",
     "farm/core/jobs/failure_judgement.py",
     "farm/core/pools/algorithm.py",
     "farm/core/pools/spec.py",
