@@ -113,7 +113,7 @@ def test_both_engines_accept_an_empty_load_and_keep_no_events():
     ("changes", "why"),
     [
         ({"scheduling__fair_share": ["team"]}, "fair share"),
-        ({"scheduling__balancer": "fastest"}, "a balancer other than"),
+        ({"scheduling__balancer": "fastest"}, "the balancer fastest"),
         ({"scheduling__runtime_estimates": "boinc"}, "estimates that learn"),
         ({"scheduling__fail_fast": True}, "fail_fast, and jobs that fail"),
         ({"estimates__rules": ["launchpad"]}, "dispatch estimates"),

@@ -105,5 +105,5 @@ def algorithms_named(
     for _ in range(draw(st.integers(0, 2))):
         start = draw(instants)
         end = start + draw(st.sampled_from([13.0, 60.0, 1000.0]))
-        changes.append((Period(draw(minutes), start, end), made()))
+        changes.append((Period(draw(minutes), start, end), made(), ""))
     return ByTime(usual, changes) if changes else usual
