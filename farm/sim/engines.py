@@ -331,7 +331,7 @@ def _try_compiled(
     noted = len(jobs) < log_below
     played = play_columns(columns, setting, noted=noted, watch=watch)
     if played is None:
-        return _FastResult(load, refusal="jobs that have to be given up")
+        return _FastResult(load, refusal="builders that come and go at one instant")
     return _FastResult(load, CompiledRun(played))
 
 

@@ -136,11 +136,14 @@ def test_without_the_object_everything_works(monkeypatch):
         farm.simulate(BUSY, engine="fast")
 
 
-def test_jobs_that_no_builder_will_run_are_left_to_the_reference():
-    """Protects the fallback: a run with such jobs is repeated by the reference engine."""
+def test_jobs_that_no_builder_will_run_are_given_up_by_both_engines():
+    """Protects users from a slow run where a platform has no builder."""
     broken = {**BUSY, "pools": [{**BUSY["pools"][0], "failure_rate": 1}]}
-    with pytest.raises(InputError, match="jobs that have to be given up"):
-        farm.simulate(broken, engine="fast")
+    fast, reference = (
+        farm.simulate(broken, engine=engine).summary for engine in ("fast", "reference")
+    )
+    assert fast["jobs"] == reference["jobs"]
+    assert fast["jobs"]["cancelled"] == fast["jobs"]["submitted"]
 
 
 def test_an_endless_load_is_not_awaited(monkeypatch):
