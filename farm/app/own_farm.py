@@ -32,7 +32,12 @@ Records = str | Path | Iterable[str | Path]
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
-    """Why the jobs of a farm wait, as its records show it."""
+    """Why the jobs of a farm wait, as its records show it.
+
+    >>> records = farm.simulate("quickstart").save("recorded") / "jobs.csv"
+    >>> [verdict.platform for verdict in farm.doctor(records).verdicts]
+    ['amd64/virtual', 'win10-64/virtual']
+    """
 
     #: one or more for each platform: what is the matter, in a sentence
     verdicts: tuple[Verdict, ...]
@@ -107,6 +112,10 @@ def twin(
 
     Returns what was found: ``sentence``, ``believable``, and for each pool its verdict and the
     errors on the half of the records that it was not made from. Raises InputError.
+
+    >>> records = farm.simulate("quickstart").save("recorded") / "jobs.csv"
+    >>> farm.twin(records, "twin.yaml").believable
+    True
     """
     paths = _paths(records)
     bundle = _bundle(paths, source, slots, zone, columns)

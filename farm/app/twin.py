@@ -99,7 +99,12 @@ class PoolTwin(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
 
 
 class Twin(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
-    """A farm's twin."""
+    """A farm's twin.
+
+    >>> records = farm.simulate("quickstart").save("recorded") / "jobs.csv"
+    >>> [pool.name for pool in farm.twin(records, "twin.yaml").pools]
+    ['amd64-virtual', 'win10-64-virtual']
+    """
 
     pools: list[PoolTwin]
     text: str

@@ -83,7 +83,12 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SizePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """The result; ``best`` is None if no size meets the objective."""
+    """The result; ``best`` is None if no size meets the objective.
+
+    >>> found = farm.plan("mmc", "mean(waiting_time) < 2s", replications=2, workload__0__count=500)
+    >>> found.best.met, found.replications
+    (True, 2)
+    """
 
     #: what the points' sizes refer to: pools, or keys
     pools: tuple[str, ...]

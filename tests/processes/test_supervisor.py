@@ -191,7 +191,7 @@ def test_a_process_that_cannot_be_looked_at_is_not_taken_for_dead(monkeypatch):
     assert is_alive(pid, began)
     assert not is_alive(pid, "another one")
     with monkeypatch.context() as shortage:
-        shortage.setattr(Path, "read_text", raises(OSError(errno.EMFILE, "too many open files")))
+        shortage.setattr("builtins.open", raises(OSError(errno.EMFILE, "too many open files")))
         assert is_alive(pid, began)
         assert began_at(pid) == ""
 

@@ -206,7 +206,7 @@ def test_what_is_remembered_at_a_time_of_the_week_is_by_the_options_until_then()
     """A throttle that fills from then on was not filled by the ticks that were left out before."""
     usual = Gitlab(max=1, interval=0.1, throttle_limit=1.0, throttle_burst=0)
     later = Gitlab(max=1, min=1, interval=0.1, throttle_limit=0.01, throttle_burst=1)
-    algorithm = ByTime(usual, [(Period(start=60.0), later)])
+    algorithm = ByTime(usual, [(Period(start=60.0), later, "from 1m on")])
     job = Job(id="a", service_time=1.0, arrived_at=0.0)
     runs = [
         played([POOL], [kind(algorithm, 300.0)], [job], 300.0)

@@ -257,7 +257,7 @@ def test_a_range_is_told_in_words(ends: tuple[float, float], says: str) -> None:
         (("whatif", "nowhere.json"), "cannot be read"),
         (("whatif", "garbled.json"), "not a snapshot"),
         (("whatif", "other.json"), "format 99"),
-        (("whatif", "empty.json"), "no job waits"),
+        (("whatif", "empty.json"), "no job is waiting"),
         (("whatif", "empty.json", "--set", "pools.nosuch.builders=+3"), "nosuch"),
         (("whatif", "state.json", "--set", "pool.mac.builders=3"), "mac"),
         (("whatif", "state.json", "--set", "scheduling.polcy=sjf"), "polcy"),
