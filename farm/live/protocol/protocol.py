@@ -256,8 +256,11 @@ class Protocol:
         self.roster.go_on(saved, self.failures.patience.silence, now)
         self.submissions.go_on(saved)
         self.hosts.place()
+        # before hosts are given up, which forgets their builders: of a builder that is lost twice
+        # the second loss would be that of the one that was requested by its name
+        without_host = [name for name in known if name not in self.roster.host_of]
         for host in self.roster.of_earlier_lives():
             self.hosts.lose(host, at, "its farm ended", returns=True)
         reason = "nothing is known of its host any more"
-        for builder in (name for name in known if name not in self.roster.host_of):
+        for builder in without_host:
             self.out.add(BuilderLost(at, builder, reason, excused=True, returns=True))

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from farm.core.commands import StartJob
+from farm.core.commands import RequestBuilder, StartJob
 from farm.core.events import (
     BuilderJoined,
     BuilderLost,
@@ -21,6 +21,7 @@ from farm.core.events import (
 from farm.core.model import Builder, Job
 from farm.live.protocol.hosts import MAX_RESET
 from farm.live.protocol.roster import MAX_OWN_SLOTS, Roster
+from farm.live.store.saved import SavedFarm
 from farm.live.wire.messages import UNSTAMPED, Beat, HostLeft, HostUp, Reset
 from tests.fixtures.door import Door
 
@@ -184,3 +185,18 @@ def test_a_successor_in_another_life_knows_which_hosts_have_ended():
     for number, life in enumerate(("before", "now", "")):
         roster.arrive(f"host-{number}", "x", 0.0, HostUp(incarnation=life))
     assert [host.name for host in roster.of_earlier_lives()] == ["host-0"]
+
+
+def test_each_builder_of_an_earlier_life_is_lost_once():
+    """The second loss was that of the builder requested again by its name: pools doubled."""
+    door = Door(incarnation="before")
+    door.hear("host", HostUp(incarnation="before"))
+    door.protocol.obey(RequestBuilder(Builder(id="fixed-1", pool="fixed", index=0)), door.at)
+    door.protocol.place()
+    door.joins("host")
+    assert door.plays == {"host": ["fixed-1"]}
+
+    next_life = Door(incarnation="after")
+    saved = SavedFarm(at=0.0, speed=1.0, lives=door.roster.take_changed())
+    next_life.protocol.go_on(saved, ["fixed-1", "of-no-host"], 5.0, 0.0)
+    assert [lost.builder for lost in next_life.events(BuilderLost)] == ["fixed-1", "of-no-host"]
