@@ -143,7 +143,7 @@ def difference_in_words(
         worlds: of both.
         differences: of their scenarios; None: they cannot be read.
     """
-    texts = [f"{other} is {worlds[1]} and {base} {worlds[0]}"] if len(set(worlds)) > 1 else []
+    texts = [f"{other} is {worlds[1]}, {base} is {worlds[0]}"] if len(set(worlds)) > 1 else []
     if differences is None:
         texts.append("what their scenarios differ in cannot be read")
     elif differences:
