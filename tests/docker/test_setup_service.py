@@ -32,7 +32,7 @@ def set_up(tmp_path) -> Callable[..., subprocess.CompletedProcess[str]]:
     text = (ROOT / "deploy/bin/farm-setup").read_text()
     shared = [f"secrets-of/{service}" for service in (*HOLDERS, "alertmanager")]
     for place in (
-        "app/services",
+        "app/services/prometheus",
         "app/examples",
         "services",
         "scenarios",
@@ -158,6 +158,7 @@ def test_alerts_go_to_one_address_if_there_is_one(set_up, tmp_path):
         for one in prometheus["alerting"]["alertmanagers"]
         for found in one["file_sd_configs"]
     )
+    assert "/" not in pattern  # Prometheus watches the folder, and says so if it is not there
     address = "https://alerts.example/farm?key=a$b"
     assert set_up(FARM_ALERT_URL=address).returncode == 0
     (targets,) = (tmp_path / "services/prometheus").glob(pattern)
