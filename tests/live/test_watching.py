@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -31,7 +32,10 @@ class Watched(Up):
 
     def addresses(self, job: str) -> list[str]:
         """Return where the processes of a job are scraped."""
-        entries = [json.loads(path.read_bytes())[0] for path in self.targets.glob("*.json")]
+        entries = []
+        for path in self.targets.glob("*.json"):
+            with contextlib.suppress(FileNotFoundError):  # its process has ended just now
+                entries.append(json.loads(path.read_bytes())[0])
         return [e["targets"][0] for e in entries if e["labels"]["job"] == job]
 
     def value(self, job: str, pattern: str) -> float:
