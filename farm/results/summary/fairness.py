@@ -17,7 +17,7 @@ import numpy as np
 from farm.results.table.columns import Floats, Numbers
 from farm.results.table.job_columns import Jobs
 
-MAX_STEPS = 4096
+MAX_STEPS = 512
 """Equal steps into which a run's time is divided; within one, numbers of jobs are averaged."""
 MIN_STEPS = 64
 """As many steps there are, however many the parties."""
@@ -120,6 +120,9 @@ class SlotShares:
 
     def _double(self) -> None:
         """Let as many steps last twice as long."""
+        if not self._rows:  # nothing to be moved yet
+            self._step *= 2
+            return
         self._join_steps()
         more = np.zeros_like(self._changes)
         self._changes = np.concatenate((self._changes, more), axis=2)
