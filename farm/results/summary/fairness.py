@@ -17,7 +17,7 @@ import numpy as np
 from farm.results.table.columns import Floats, Numbers
 from farm.results.table.job_columns import Jobs
 
-MAX_STEPS = 512
+MAX_STEPS = 256
 """Equal steps into which a run's time is divided; within one, numbers of jobs are averaged."""
 MIN_STEPS = 64
 """As many steps there are, however many the parties."""
@@ -58,7 +58,8 @@ class SlotShares:
             return
         finished_at = jobs.finished_at[some]
         dispatched_at = jobs.dispatched_at[some]
-        while float(finished_at.max()) >= self._step * self._steps:
+        last_end = float(finished_at.max())
+        while last_end >= self._step * self._steps:
             self._double()
         row = self._rows_of(jobs.platform.numbers[some], jobs.platform.values, party[some], names)
 
