@@ -235,6 +235,7 @@ def test_the_points_that_an_answer_speaks_of_have_their_names() -> None:
     assert "setting 1" in named((1512.0, 524.0), (1267.0, 52.0), *crowd, (2140.0, 54.0))
 
 
+@pytest.mark.slow
 def test_several_runs_are_compared_and_a_sweep_has_its_intervals(tmp_path: Path) -> None:
     """One page to send to a colleague."""
     runs = [farm.simulate("mm1", policy=name, **SMALL) for name in ("fifo", "sjf")]

@@ -273,7 +273,17 @@ def test_the_same_events(changes, part):
     same_events()
 
 
-@pytest.mark.parametrize("name", layout.FORMULAS[1:])
+#: formulas whose drawn farms take seconds
+LONG_DRAWN = {"buildkite", "jenkins"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name in LONG_DRAWN else [])
+        for name in layout.FORMULAS[1:]
+    ],
+)
 @examples(15)
 @given(loads(), st.sampled_from([30.0, 300.0]), st.data())
 def test_each_formula_plans_as_its_algorithm(name, jobs, ends, data):
