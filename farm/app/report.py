@@ -301,7 +301,7 @@ def _of_records(path: Path, on_step: OnStep) -> str:
         advice_on_records,
     )
 
-    advice = advice_on_records(bundle)
+    advice = advice_on_records(bundle, found)
     manifest = bundle.manifest
     verdict_lines = [
         *(f"{one.platform or '(no labels)'}: {one.kind}: {one.text}." for one in found),

@@ -95,14 +95,11 @@ def doctor(
     )
 
     with shared_progress("simulating the records") as on_share:
-        advice = advice_on_records(bundle, on_share)
+        advice = advice_on_records(bundle, all_verdicts, on_share)
     if advice.answer:
         note(f"In simulation: {sentence(advice.answer)}")
-    if advice.unlike:
-        note(
-            f"What would shorten the waits is not told: the records' runners do not wait alike "
-            f"({advice.unlike}). The command below searches for a farm that does."
-        )
+    if advice.why_not:
+        note(f"What would shorten the waits is not told: {advice.why_not}.")
     remark(f"would they wait less with …? {command}")
 
 

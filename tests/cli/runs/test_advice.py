@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
 import farm as package
+from farm.app.recorded.advice_on_records import RELEASED_SHARE, released_share
+from farm.records.attempt import Attempt
 from farm.results.formatting import spoken_span
 
 #: two pools, of which one is short for an hour
@@ -103,3 +106,55 @@ def test_records_that_a_simulation_does_not_repeat_get_the_command(farm, short) 
     assert "In simulation: " not in out
     assert "What would shorten the waits is not told: " in out
     assert "twin" in err
+
+
+def attempts_of(arrivals: list[float], run_time: float) -> list[Attempt]:
+    """Return attempts that arrive so, and start five seconds later."""
+    return [
+        Attempt(
+            id=f"{number}",
+            submitted_at=at,
+            eligible_at=None,
+            started_at=at + 5.0,
+            finished_at=at + 5.0 + run_time,
+            result="succeeded",
+        )
+        for number, at in enumerate(arrivals)
+    ]
+
+
+def test_jobs_that_release_jobs_are_noticed() -> None:
+    """With more builders these would come sooner: advice on their arrivals was told as computed."""
+    draws = np.random.default_rng(1)
+    builds = np.cumsum(draws.exponential(400.0, 200))
+    pipelines = [at for build in builds for at in (build, build + 5.0 + 97.0)]
+    assert released_share(attempts_of(pipelines, 97.0)) > 0.4
+    independent = np.cumsum(draws.exponential(200.0, 400))
+    for step in (0.01, 1.0, 60.0):
+        rounded = [step * round(at / step) for at in independent]
+        assert released_share(attempts_of(rounded, 115.0)) < RELEASED_SHARE / 2, step
+    assert released_share([]) == released_share(attempts_of([0.0], 1.0)) == 0.0
+
+
+def test_the_doctor_gives_no_advice_on_jobs_that_release_jobs(farm, tmp_path) -> None:
+    """It says what it saw, and in which case the simulation would not hold."""
+    rows = ["job_id,platform,submitted_at_s,started_at_s,finished_at_s,builder"]
+    free = [0.0, 0.0]
+    draws = np.random.default_rng(2)
+    due = np.cumsum(draws.exponential(460.0, 100)).tolist()
+    waiting = [(at, True) for at in due]
+    while waiting:
+        at, is_build = waiting.pop(0)
+        builder = free.index(min(free))
+        started = max(at, free[builder])
+        free[builder] = started + draws.uniform(100.0, 300.0)
+        rows.append(f"{len(rows)},amd64,{at},{started},{free[builder]},b{builder}")
+        if is_build:
+            waiting = sorted([*waiting, (free[builder], False)])
+    (tmp_path / "needs.csv").write_text("\n".join(rows))
+    code, out, _ = farm("doctor", tmp_path / "needs.csv")
+    assert code == 0
+    assert "In simulation: " not in out
+    assert "of the jobs, more than by chance, came within 2 s of another's end" in " ".join(
+        out.split()
+    )
