@@ -246,6 +246,7 @@ def test_each_verdict_stands_out(
 ):
     """The kind of every platform's verdict is bold, not that of the first alone."""
     monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
     attempts = played(servers=8)
     other = [replace(one, id=f"o{one.id}", platform="other") for one in attempts]
     write_bundle(tmp_path / "b", bundle_of([*attempts, *other]))

@@ -78,9 +78,10 @@ def test_a_server_of_another_authority_is_refused(place: str):
 )
 def test_a_server_must_answer_by_tls(in_ci, outcome, tmp_path: Path, tool, monkeypatch):
     """That it knows the options shows nothing; at a desk its tests are skipped, in CI they fail."""
+    openssl = tool("openssl")
     monkeypatch.setenv("FARM_CI", in_ci)
     knows_options = tmp_path / "redis-server"
     knows_options.write_text("#!/bin/sh\necho '1:M 1 Jan 1970 # Failed finding TLS support.'\n")
     knows_options.chmod(0o755)
     with pytest.raises(outcome, match=rf"{knows_options} said: Failed finding TLS support\."):
-        needs_tls(knows_options, tool("openssl"))
+        needs_tls(knows_options, openssl)
