@@ -64,7 +64,7 @@ def advice_on_records(
     if released >= RELEASED_SHARE:
         return AdviceOnRecords(
             why_not=f"{released:.0%} of the jobs, more than by chance, came within "
-            f"{RELEASE_TIME:g} s of another's end, as jobs do that other jobs release; on a larger "
+            f"{RELEASE_TIME:g}s of another's end, as jobs do that other jobs release; on a larger "
             "farm they would come sooner, and these records do not say when"
         )
     with TemporaryDirectory(prefix="farm-") as folder:

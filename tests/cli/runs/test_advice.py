@@ -155,6 +155,6 @@ def test_the_doctor_gives_no_advice_on_jobs_that_release_jobs(farm, tmp_path) ->
     code, out, _ = farm("doctor", tmp_path / "needs.csv")
     assert code == 0
     assert "In simulation: " not in out
-    assert "of the jobs, more than by chance, came within 2 s of another's end" in " ".join(
+    assert "of the jobs, more than by chance, came within 2s of another's end" in " ".join(
         out.split()
     )
