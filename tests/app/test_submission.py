@@ -11,7 +11,7 @@ import pytest
 import farm.testing
 from farm.app.jobs import submission_estimate
 from farm.app.jobs.sources import jobs_of
-from farm.app.jobs.submission import Manner, Submission
+from farm.app.jobs.submission import Submission, SubmitOptions
 from farm.app.jobs.submission_estimate import with_provisioner
 from farm.core.errors import TraceError
 from farm.core.model import Job, Platform
@@ -82,7 +82,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> Client:
 
 def submission(client: Client) -> Submission:
     """Return a submission at twice the pace that has begun."""
-    begun = Submission("jobs", Manner(pace=2.0))
+    begun = Submission("jobs", SubmitOptions(pace=2.0))
     begun.begin(client)  # type: ignore[arg-type]
     return begun
 

@@ -24,7 +24,7 @@ T = TypeVar("T")
 Progress = Callable[[int, int], None]
 
 
-class Manner(msgspec.Struct, frozen=True, kw_only=True):
+class SubmitOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How jobs are submitted.
 
     Attributes:
@@ -47,16 +47,18 @@ class Manner(msgspec.Struct, frozen=True, kw_only=True):
 class Submission:
     """Submits jobs and counts them.
 
-    ``source`` is for messages. ``as_they_come``: they are not all there yet. Raises InputError for
-    a pace that is none.
+    ``source`` is for messages. ``streaming``: jobs come by and by, and each is submitted as it
+    comes. Raises InputError for a pace that is none.
     """
 
     _client: FarmClient
 
-    def __init__(self, source: str, how: Manner, *, as_they_come: bool = False) -> None:
+    def __init__(self, source: str, how: SubmitOptions, *, streaming: bool = False) -> None:
         if how.pace is not None and not 0 < how.pace < math.inf:
             raise InputError(f"--speed: found {how.pace:g}; allowed: a positive number")
-        self._source, self._how, self._as_they_come = source, how, as_they_come
+        self._source = source
+        self._how = how
+        self.streaming = streaming
         self.submitted = 0
         self.skipped = 0
         #: why it is not known whether the scheduler accepts the jobs; empty: it has accepted them
@@ -85,9 +87,9 @@ class Submission:
         if not self._how.allow_unrunnable:
             jobs = runnable(jobs, client.pools(), self._source, "--allow-unrunnable")
         self.begin(client)
-        if self._as_they_come and self._how.pace is None:
+        if self.streaming and self._how.pace is None:
             self.stream(jobs)
-        elif self._as_they_come:
+        elif self.streaming:
             self.paced(jobs)
         elif count > 1:
             self.equal_ones(next(iter(jobs)), count, progress)
@@ -170,7 +172,7 @@ class Submission:
 
         Of jobs that come by and by it is not asked.
         """
-        if self._as_they_come or self._how.pace or not self._last or self.not_confirmed:
+        if self.streaming or self._how.pace or not self._last or self.not_confirmed:
             return None
         return estimate_of(self._client, self._last)
 
