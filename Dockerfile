@@ -20,8 +20,9 @@ COPY pyproject.toml setup.py build_backend.py README.md LICENSE ./
 COPY farm ./farm
 COPY workers ./workers
 COPY provisioner ./provisioner
-COPY studies ./studies
-COPY chaos ./chaos
+COPY farm_twin ./farm_twin
+COPY farm_studies ./farm_studies
+COPY farm_chaos ./farm_chaos
 COPY examples ./examples
 RUN /opt/farm/bin/pip install --no-deps --no-build-isolation . \
  && /opt/farm/bin/pip uninstall --yes --quiet pip setuptools \

@@ -99,7 +99,7 @@ benchmarks: $(VENV)/.installed-dev kernel ## performance; the numbers are explai
 clean: ## remove .venv, caches and build leftovers; runs/ stays
 	@rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis \
 	        .import_linter_cache .benchmarks
-	@find farm workers provisioner studies chaos tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	@find farm farm_* workers provisioner tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- the environment ----------------------------------------------------------------------------
 

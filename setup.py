@@ -5,7 +5,7 @@ from setuptools import find_packages, setup
 setup(
     packages=[
         *find_packages(
-            include=["farm*", "workers*", "provisioner*", "studies*", "chaos*"],
+            include=["farm*", "workers*", "provisioner*"],
             exclude=["*.tests*"],
         ),
         "farm.examples",

@@ -31,13 +31,13 @@ import msgspec
 import yaml
 
 from benchmarks.own_farm import up
-from chaos.crowds import flood, metrics_addresses, silent_readers, slow_clients, strangers
-from chaos.server_faults import ServerFaults
 from farm.app.long_running.farm_place import FarmPlace, targets_of
 from farm.core.model import Job, Platform
 from farm.live.operating.client import FarmClient
 from farm.live.redis.connection import connect
 from farm.live.redis.server import choose_server, free_port
+from farm_chaos.crowds import flood, metrics_addresses, silent_readers, slow_clients, strangers
+from farm_chaos.server_faults import ServerFaults
 
 ROOT = Path(__file__).parents[1]
 #: the farm of the waiting jobs, whose two builders never have a free slot, and a free one

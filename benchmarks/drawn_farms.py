@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import farm
-from farm.app.twin import PoolTwin, Twin, twin_of
-from farm.records.importing import load_records
-from farm.records.sources import export_attempts
 from farm.units import parse_time
+from farm_twin.importing import load_records
+from farm_twin.sources import export_attempts
+from farm_twin.twins.twin import PoolTwin, Twin, twin_of
 
 FORMATS = ("github", "gitlab", "buildkite", "taskcluster", "jenkins", "slurm")
 COLUMNS = {

@@ -21,7 +21,7 @@ from typing import Any
 
 import farm
 from benchmarks.drawn_farms import Drawn, blind, drawn, misses, twins
-from farm.app.twin import PoolTwin
+from farm_twin.twins.twin import PoolTwin
 
 SPEED = 300
 FORMATS = ("gitlab", "buildkite", "github")

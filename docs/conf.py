@@ -15,7 +15,7 @@ version = release = metadata.version("build-farm-emulator")
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 # the pages link to files all over the clone: they are read from its root
 root_doc = "README"
-include_patterns = ["*.md", "docs/**", "studies/docs/**", "[a-z]*/README.md"]
+include_patterns = ["*.md", "docs/**", "farm_*/docs/**", "[a-z]*/README.md"]
 myst_heading_anchors = 4
 
 html_theme = "furo"

@@ -81,11 +81,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from farm.app.api import load_scenario, run, simulate
-    from farm.app.own_farm import Diagnosis, doctor, plan, twin
     from farm.app.recorded.result import Result, Results, compare, open_run
     from farm.app.report import report
+    from farm.app.smallest_pools import plan
     from farm.app.sweeps.sweep import SweepResult, sweep
-    from farm.app.twin import Twin
     from farm.core.errors import FarmError, InputError, RunError, ServerError
     from farm.core.model import Job, Platform
     from farm.core.pools.algorithm import PoolSnapshot
@@ -93,6 +92,8 @@ if TYPE_CHECKING:
     from farm.scenario.examples import examples
     from farm.scenario.model import Scenario
     from farm.sim.capacity_planning import SizePlan
+    from farm_twin.own_farm import Diagnosis, doctor, twin
+    from farm_twin.twins.twin import Twin
 
     __version__: str
 
@@ -128,11 +129,10 @@ __all__ = [
 #: the module of each name, imported on first use, so that ``import farm`` takes no time
 _PLACES = {
     "farm.app.api": ("load_scenario", "run", "simulate"),
-    "farm.app.own_farm": ("Diagnosis", "doctor", "plan", "twin"),
+    "farm.app.smallest_pools": ("plan",),
     "farm.app.report": ("report",),
     "farm.app.recorded.result": ("Result", "Results", "compare", "open_run"),
     "farm.app.sweeps.sweep": ("SweepResult", "sweep"),
-    "farm.app.twin": ("Twin",),
     "farm.core.errors": ("FarmError", "InputError", "RunError", "ServerError"),
     "farm.core.model": ("Job", "Platform"),
     "farm.core.pools.algorithm": ("PoolSnapshot",),
@@ -141,6 +141,8 @@ _PLACES = {
     "farm.scenario.model": ("Scenario",),
     "farm.sim.capacity_planning": ("SizePlan",),
 }
+#: names of a package beside the farm, found by its entry points
+_ON_RECORDS = ("Diagnosis", "Twin", "doctor", "twin")
 
 
 def __getattr__(name: str) -> Any:
@@ -153,6 +155,11 @@ def __getattr__(name: str) -> Any:
             found = getattr(import_module(module), name)
             globals()[name] = found
             return found
+    if name in _ON_RECORDS:
+        from farm.plugins.entry_points import on_records  # noqa: PLC0415 - as above
+
+        found = globals()[name] = on_records(name)
+        return found
     raise AttributeError(f"module 'farm' has no attribute {name!r}")
 
 

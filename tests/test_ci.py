@@ -169,7 +169,7 @@ def test_a_target_reads_every_file_that_has_its_mark(mark: str) -> None:
     (named,) = re.findall(rf"pytest -q -m {mark} (.+) \$", (ROOT / "Makefile").read_text())
     marked = [
         path
-        for tests in ("tests", "studies/tests", "chaos/tests")
+        for tests in ("tests", "farm_twin/tests", "farm_studies/tests", "farm_chaos/tests")
         for path in (ROOT / tests).rglob("*.py")
         if f"mark.{mark}" in path.read_text()
     ]

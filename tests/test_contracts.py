@@ -13,8 +13,8 @@ from pathlib import Path
 from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("farm", "workers", "provisioner", "studies", "chaos")
-TESTS = ("tests", "studies/tests", "chaos/tests")
+PACKAGES = ("farm", "workers", "provisioner", "farm_twin", "farm_studies", "farm_chaos")
+TESTS = ("tests", "farm_twin/tests", "farm_studies/tests", "farm_chaos/tests")
 
 FORBIDDEN_NAMES = {"utils.py", "util.py", "helpers.py", "common.py", "misc.py"}
 
@@ -46,6 +46,19 @@ def reads_the_environment(path: Path) -> bool:
                 if isinstance(child, ast.Attribute) and child.attr in {"environ", "environb"}:
                     return True
     return False
+
+
+def test_a_wing_is_imported_for_type_checkers_only():
+    """The contract lets ``farm`` name what ``import farm`` has of a wing; it runs without one."""
+    source = (ROOT / "farm" / "__init__.py").read_text("utf-8")
+    of_wings = [
+        (node.col_offset, node.module)
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("farm_")
+    ]
+    checked = source[source.index("if TYPE_CHECKING:") :].partition("\n\n")[0]
+    assert of_wings
+    assert all(offset and f"from {module} import" in checked for offset, module in of_wings)
 
 
 def test_the_environment_is_read_in_settings_only():

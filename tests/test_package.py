@@ -19,7 +19,7 @@ from tests.fixtures import plain_kernel
 from tests.sim.fast.compiler.objects import needs_of
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("farm", "workers", "provisioner", "studies", "chaos")
+PACKAGES = ("farm", "workers", "provisioner", "farm_twin", "farm_studies", "farm_chaos")
 SOURCES = (*PACKAGES, "examples")
 FILES = (
     "pyproject.toml", "setup.py", "build_backend.py", "README.md", "constraints.txt", "LICENSE",

@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 
 import msgspec
-import numpy as np
 
 from farm.app.recorded.played_again import load_run
 from farm.app.recorded.result import Result, compare, open_run
@@ -22,13 +21,8 @@ from farm.assembly import run_info
 from farm.core.commands import Command, EndJob, RequeueJob, StartJob
 from farm.core.errors import InputError, file_access
 from farm.core.events import Event, JobStarted
-from farm.diagnosis.figures import PlatformRecords, examine, platforms_of
-from farm.diagnosis.table import HEADINGS as OF_RECORDS
-from farm.diagnosis.table import about, row_of
-from farm.diagnosis.verdict import verdicts
-from farm.records.attempt_columns import AttemptColumns
-from farm.records.bundle import Clock, is_bundle, read_bundle
-from farm.records.reading import part
+from farm.plugins.entry_points import on_records
+from farm.records.bundle import is_bundle
 from farm.results.comparison.answer import choices_of_comparison, choices_of_sweep, headings
 from farm.results.comparison.metrics import metrics_named
 from farm.results.comparison.sweep import Sweep
@@ -38,15 +32,8 @@ from farm.results.comparison.tables import (
     matrix_of_comparison,
     table_of_parts,
 )
-from farm.results.figures.chart import Chart
 from farm.results.figures.page import Section, Table, made_by, page, write_page
-from farm.results.figures.time_axis import WallClock
-from farm.results.formatting import (
-    readable_percent,
-    readable_ratio,
-    readable_span,
-    sentence,
-)
+from farm.results.formatting import readable_percent, readable_ratio, readable_span
 from farm.results.log.reader import entries_of
 from farm.results.output_file import check_output
 from farm.results.recorded_run import RecordedRun
@@ -78,12 +65,6 @@ HEADINGS = {
     "invocations": "Use by invocation",
     "estimates": "Estimates and outcomes",
 }
-OBJECTIVE = 300.0
-"""The p95 wait within which a platform is fine, seconds, as `farm doctor` has it."""
-POINTS = 300
-MOST_COLUMNS = 5
-CHARTS = 8
-"""Platforms that get a chart: those with the most load."""
 
 
 def report(
@@ -116,7 +97,7 @@ def report(
     if bundles and len(what) > 1:
         raise InputError("report: found a bundle beside others; allowed: one bundle, or runs")
     if bundles:
-        write_page(path, _of_records(bundles[0], on_step))
+        write_page(path, on_records("report")(bundles[0], on_step))
         return path
     sweeps = [(one, found) for one in what if (found := _sweep_of(one)) is not None]
     if sweeps and len(what) > 1:
@@ -286,65 +267,6 @@ def _of_sweep(given: object, sweep: Sweep) -> str:
     from_on = f"{seeds} from {sweep.seeds[0]} on"
     under = f"{made_by(day=day)}, {from_on}; {words.about_cost(sweep.currency)}"
     return page(f"Sweep of {sweep.scenario}", sections, {"sweep": sweep}, under=under)
-
-
-def _of_records(path: Path, on_step: OnStep) -> str:
-    """Return the page of a bundle: verdicts, figures, and how many waited for how many slots."""
-    bundle = read_bundle(path, part(partial(on_step, "reading"), 0.0, 0.2))
-    figures = examine(bundle, None, OBJECTIVE, part(partial(on_step, "examining"), 0.2, 0.6))
-    found = [
-        verdict
-        for one in figures.platforms
-        for verdict in verdicts(one, figures.resolution_time, OBJECTIVE)
-    ]
-    from farm.app.recorded.advice_on_records import (  # noqa: PLC0415 - it simulates
-        advice_on_records,
-    )
-
-    advice = advice_on_records(bundle, found)
-    manifest = bundle.manifest
-    verdict_lines = [
-        *(f"{one.platform or '(no labels)'}: {one.kind}: {one.text}." for one in found),
-        *([f"In simulation: {sentence(advice.answer)}"] if advice.answer else []),
-        *map(sentence, manifest.remarks),
-    ]
-    lines = [("platform", *OF_RECORDS), *map(row_of, figures.platforms)]
-    if len(lines) <= 1 + MOST_COLUMNS:  # a row for each figure, which fits any window
-        lines = [*zip(*lines, strict=True)]
-    table = Table("", lines[0], lines[1:])
-    columns = AttemptColumns.of(bundle.attempts)
-    records = {platform.name: platform for platform in platforms_of(columns, bundle.manifest)}
-    on_step("drawing", 0.8)
-    charts = [_chart(records[one.platform], bundle.clock) for one in figures.platforms[:CHARTS]]
-    about_them = "; ".join([f"{figures.hours:,.1f} hours of records", *about(figures).values()])
-    sections = [
-        Section("", verdict_lines),
-        Section("Figures", [f"{about_them}."], (), [table]),
-        Section("Waiting and running", (), charts),
-    ]
-    title = f"Why jobs wait: records of {manifest.source}"
-    numbers = {"verdicts": found, "figures": figures, "manifest": manifest}
-    begins, ends = (at[:16].replace("T", " ") for at in (manifest.begins, manifest.ends))
-    zone = manifest.zone or "UTC"
-    under = f"{made_by()}; jobs from {begins} to {ends} ({zone})"
-    return page(title, sections, numbers, under=under)
-
-
-def _chart(records: PlatformRecords, clock: Clock) -> Chart:
-    """Draw how many waited and ran, of how many slots: means of each interval."""
-    steps = records.steps()
-    edges = np.linspace(records.begins, records.ends, POINTS + 1)
-    at = (edges[:-1] + edges[1:]) / 2 - edges[0]
-    chart = Chart(records.name or "(no labels)", y="jobs, slots")
-    shows = WallClock(records.begins + clock.ahead, dated=True, zone=clock.zone)
-    chart.over_time(0.0, float(edges[-1] - edges[0]), shows)
-    for name, count in zip(
-        ("waiting", "running", "slots"), (steps.waiting, steps.busy, steps.slots), strict=True
-    ):
-        if count.any():  # no runner is known: no slots
-            chart.line(name, at, steps.means(count, edges), look=name)
-    chart.axes.set_ylim(bottom=0.0)
-    return chart.finished()
 
 
 #: real seconds between two looks at the log, and after which a browser loads the page again

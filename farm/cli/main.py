@@ -25,6 +25,8 @@ from typer.core import TyperCommand, TyperGroup
 import farm
 from farm.cli.old_names import ANSWERS, RENAMED, as_now_called
 from farm.core.errors import InputError, nearest
+from farm.plugins.entry_points import COMMANDS as COMMAND_GROUP
+from farm.plugins.entry_points import entries
 from farm.terminal.command_help import summary_in, with_docstring
 from farm.terminal.error_messages import (
     print_interrupted,
@@ -35,8 +37,6 @@ from farm.terminal.option_values import prepare_parameters, take_plain_values
 from farm.terminal.options import DEFAULT_DIR, SERVER, dir_option, server_option, with_short_forms
 from farm.terminal.settings import is_completing, use_one_thread_for_matrices
 
-#: the group of entry points by which a package adds commands
-GROUP = "farm.commands"
 #: options with which nothing is said beside the result
 QUIET = frozenset({"-q", "--quiet", "--json"})
 #: seconds of processor time from which on a command would have gained from the compiled loop
@@ -126,14 +126,12 @@ class InstalledCommand(LazyCommand):
 
 
 def installed_commands(taken: Container[str]) -> dict[str, InstalledCommand]:
-    """Return the commands that installed packages add, sorted by name.
+    """Return the commands that packages beside the farm add, the farm's own packages first.
 
     One whose name is taken is left out, with a warning.
     """
-    from importlib.metadata import entry_points  # noqa: PLC0415 - slow, and few commands need it
-
     found: dict[str, InstalledCommand] = {}
-    for entry in sorted(entry_points(group=GROUP)):
+    for entry in entries(COMMAND_GROUP):
         if entry.name in taken or entry.name in found:
             warn(f"the command {entry.name} of {entry.value} is left out: the name is taken")
         else:
@@ -150,20 +148,19 @@ def warn(text: str) -> None:
 WIDEST = 200
 #: the commands of each folder
 FOLDERS = {
-    "scenarios": "init examples import calibrate",
-    "own_farm": "doctor twin trace",
+    "scenarios": "init examples calibrate",
     "runs": "run simulate sweep compare report audit export score",
     "live_farm": "up down status builders drain pools set scheduler acl join",
     "jobs": "submit jobs job cancel retry dead-letters",
     "forecasts": "estimate whatif plan",
 }
-#: the commands by their heading in the help
+#: the commands by their heading in the help; some come from the packages beside the farm
 COMMANDS = {
     "Try a farm": "run simulate init examples import doctor twin sweep compare report plan",
     "A farm that stays up": "up down status submit jobs job cancel retry pools builders drain set "
     "whatif",
 }
-#: those of ``farm admin``; some come from the packages beside the farm
+#: those of ``farm admin``
 ADMIN = {
     "Services": "scheduler acl join dead-letters",
     "Runs and records": "audit export score estimate trace",
@@ -172,7 +169,7 @@ ADMIN = {
 #: what the commands are called elsewhere
 OTHERS_SAY = {"start": "up", "stop": "down", "why": "job --why", "list": "jobs", "ls": "jobs"}
 #: names that no function can have
-FUNCTIONS = {"import": "import_trace", "set": "set_keys"}
+FUNCTIONS = {"set": "set_keys"}
 
 
 class Commands(TyperGroup):
@@ -195,8 +192,8 @@ class Commands(TyperGroup):
 
     @cached_property
     def installed(self) -> dict[str, InstalledCommand]:
-        """The commands that installed packages add; only who asks for these looks for them."""
-        theirs = set(_names_of(ADMIN)) - {n for names in FOLDERS.values() for n in names.split()}
+        """The commands that other packages add; only who asks for these looks for them."""
+        theirs = set(_names_of(ADMIN)) - set(_names_of(FOLDERS))
         found = installed_commands({*self.commands, *RENAMED, *ANSWERS} - theirs)
         return {name: one for name, one in found.items() if (name in theirs) != bool(self.others)}
 
@@ -216,7 +213,9 @@ class Commands(TyperGroup):
         for heading, names in self.table.items():
             self._write(ctx, formatter, heading, names.split())
         if self.others:
-            self._write(ctx, formatter, self.others, list(self.installed))
+            listed = _names_of(self.table)
+            others = [name for name in self.installed if name not in listed]
+            self._write(ctx, formatter, self.others, others)
 
     def _write(self, ctx: object, formatter: Any, heading: str, names: list[str]) -> None:
         rows = []

@@ -20,7 +20,7 @@ from farm.records.bundle import write_bundle
 from farm.results.estimate_scores import ALL_RUNGS
 from farm.scenario import parse_scenario
 from farm.testing import small_scenario
-from tests.records.attempts import attempt, bundle_of
+from tests.fixtures.attempts import attempt, bundle_of
 
 BASE = 1_793_600_000.0
 NOWHERE = Path("nowhere")

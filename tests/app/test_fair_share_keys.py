@@ -10,8 +10,8 @@ import pytest
 
 import farm
 from farm.records.bundle import write_bundle
-from farm.records.importing import import_files
 from farm.testing import small_scenario
+from farm_twin.importing import import_files
 
 START = 1_793_600_000
 

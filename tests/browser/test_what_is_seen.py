@@ -18,8 +18,8 @@ from farm.cli.main import app
 from farm.records.bundle import write_bundle
 from farm.results.figures.lines import Figure, write_figures
 from farm.results.run_directory import META
+from tests.fixtures.attempts import MONDAY, bundle_of, served
 from tests.fixtures.chromium import Chromium
-from tests.records.attempts import MONDAY, bundle_of, served
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600), pytest.mark.xdist_group("browser")]
 

@@ -12,6 +12,10 @@ from typing import Any
 
 import pytest
 
+from farm.app.first_scenario import write_first_scenario
+from farm.core.errors import InputError
+from farm.plugins.entry_points import COMMANDS, entries, on_records
+from farm_twin import own_farm
 from tests.docs.documents import ROOT, blocks_of
 
 MODULE = '''
@@ -138,6 +142,30 @@ def test_a_broken_entry_point_is_one_line(farm: Any, install: Any, value: str, r
     assert (called.code, called.out) == (2, "")
     assert " ".join(called.err.split()) == line.replace("warning", "error", 1)
     assert farm("examples").err == ""
+
+
+def test_a_checkout_that_is_not_installed_has_its_wings(
+    farm: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``python -m farm doctor`` works in a clone without pip, by what pyproject.toml says."""
+
+    def missing(name: str) -> None:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "distribution", missing)
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda **_: ())
+    assert {"doctor", "import", "twin"} <= {entry.name for entry in entries(COMMANDS)}
+    assert farm("doctor", "--help").code == 0
+    assert on_records("doctor") is own_farm.doctor
+
+
+def test_what_no_package_does_with_records_is_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A farm without its wing says what is missing."""
+    monkeypatch.setattr("farm.plugins.entry_points.entries", lambda _: ())
+    with pytest.raises(
+        InputError, match=r"found no package for scenario in the group farm\.records"
+    ):
+        write_first_scenario(Path("new.yaml"), Path("jobs.csv"))
 
 
 def test_the_farms_own_commands_look_at_no_package(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
-PLACES = ("*.md", "docs/**/*.md", "studies/docs/*.md", "[a-z]*/README.md")
+PLACES = ("*.md", "docs/**/*.md", "farm_*/docs/*.md", "[a-z]*/README.md")
 DOCUMENTS = sorted({path for place in PLACES for path in ROOT.glob(place)})
 
 

@@ -74,7 +74,7 @@ def test_the_index_names_every_page():
     pages = {page.relative_to(home).as_posix() for page in home.rglob("*.md")} - {"README.md"}
     rooms = {page.rpartition("/")[0] for page in pages}
     assert rooms == {"tutorials", "how-to", "explanation", "reference"}
-    beside = [*ROOT.glob("studies/docs/*.md"), ROOT / "chaos/README.md"]
+    beside = [*ROOT.glob("farm_*/docs/*.md"), ROOT / "farm_chaos/README.md"]
     pages |= {f"../{page.relative_to(ROOT).as_posix()}" for page in beside}
     assert sorted(page for page in pages if f"({page})" not in index) == []
 
@@ -84,7 +84,7 @@ def test_files_named_in_the_architecture_exist():
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     named = set(
         re.findall(
-            r"`((?:farm|workers|provisioner|studies|chaos|tests)/[\w/]+\.py)(?::([\w.]+))?`", text
+            r"`((?:farm|workers|provisioner|farm_[a-z]+|tests)/[\w/]+\.py)(?::([\w.]+))?`", text
         )
     )
     assert named

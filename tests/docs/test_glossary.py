@@ -19,7 +19,10 @@ import pytest
 from .documents import DOCUMENTS, ROOT
 
 #: the packages
-ROOMS = ("farm", "workers", "provisioner", "studies", "chaos", "grafana", "benchmarks", "tests")
+ROOMS = (
+    "farm", "workers", "provisioner", "farm_twin", "farm_studies", "farm_chaos", "grafana",
+    "benchmarks", "tests",
+)  # fmt: skip
 #: foreign words, where they are used: by word, the files (or name in them)
 OTHERS = {
     "capacity": {
@@ -32,7 +35,7 @@ OTHERS = {
         "farm/app/api.py": "an option of farm run, and its argument",
         "farm/app/runs/live_run.py": "the same",
         "farm/cli/runs/run.py": "the same",
-        "farm/records/sources/": "a field of GitLab's and Jenkins's records",
+        "farm_twin/sources/": "a field of GitLab's and Jenkins's records",
         "farm/results/exports/taskcluster.py": "the Taskcluster simulator's log",
         "farm/scenario/quantities.py": "the JSON Schema's name for such values",
         "farm/scenario/workload.py": "a key of scenarios",
@@ -43,10 +46,10 @@ OTHERS = {
         "tests/forecasts/dispatch/": "Launchpad's word",
         "tests/upstream/": "Launchpad's word",
     },
-    "timestamp": {"farm/records/sources/": "a field of several systems' records"},
+    "timestamp": {"farm_twin/sources/": "a field of several systems' records"},
     "turnaround": {
-        "farm/diagnosis/": "of a runner, between two jobs: what its operators call it",
-        "farm/twins/": "of a runner, between two jobs: what its operators call it",
+        "farm_twin/diagnosis/": "of a runner, between two jobs: what its operators call it",
+        "farm_twin/twins/": "of a runner, between two jobs: what its operators call it",
         "farm/upstream/boinc/": "BOINC's word",
     },
     "config": {

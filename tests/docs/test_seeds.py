@@ -33,7 +33,7 @@ class Row(NamedTuple):
     @property
     def tests(self) -> list[str]:
         """Return the tests among the evidence."""
-        return re.findall(r"\b(?:studies/|chaos/)?tests/[\w/]+(?:\.py)?", self.shown)
+        return re.findall(r"\b(?:farm_[a-z]+/)?tests/[\w/]+(?:\.py)?", self.shown)
 
 
 ROWS = [

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from farm.records.attempt import Attempt
 from farm.records.attempt_columns import AttemptColumns
 from farm.records.runners import ROUNDING, JobSpans, most_at_once, runners_of, successions
-from tests.records.attempts import attempt
+from tests.fixtures.attempts import attempt
 
 #: arrival, seconds until the start and the end (None: there is none), runner, platform
 DRAWN = st.tuples(

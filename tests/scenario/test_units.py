@@ -74,7 +74,7 @@ def test_what_is_written_reads_back_exactly(number: float) -> None:
 def test_spans_are_written_in_one_way() -> None:
     """Every message writes spans in the form that users type, without a blank before the unit."""
     root = Path(farm.__file__).parents[1]
-    rooms = ("farm", "workers", "provisioner", "studies", "chaos")
+    rooms = ("farm", "workers", "provisioner", "farm_twin", "farm_studies", "farm_chaos")
     sources = [path for room in rooms for path in root.glob(f"{room}/**/*.py")]
     assert len(sources) > 100
     own = [

@@ -11,10 +11,10 @@ from farm.core.errors import TraceError
 from farm.core.model import Platform
 from farm.records.attempt import Attempt
 from farm.records.bundle import write_bundle
-from farm.records.importing import load_records
 from farm.records.traces import read_records
 from farm.records.traces.bundle import UNLABELLED, records_of
 from farm.scenario import TraceOptions
+from farm_twin.importing import load_records
 
 from .conftest import Write
 

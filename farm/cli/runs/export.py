@@ -13,13 +13,11 @@ from typing import Annotated
 
 import typer
 
-from farm.app.recorded.attempts import attempts_of
 from farm.app.recorded.backfill import Place, write_blocks, write_text
 from farm.app.recorded.played_again import load_run
 from farm.core.errors import InputError, file_access, not_among
+from farm.plugins.entry_points import SOURCES, entries, on_records
 from farm.records.bundle import is_bundle
-from farm.records.importing import load_records
-from farm.records.sources import SOURCES, export_attempts
 from farm.results.exports import EXPORTS
 from farm.results.run_directory import Run
 from farm.terminal.options import Quiet, RunPath, seconds_of
@@ -27,7 +25,9 @@ from farm.terminal.output import progress, remark
 
 OPENMETRICS = "openmetrics"
 FORMATS = (*EXPORTS, OPENMETRICS)
-RECORDS = tuple(name for name in SOURCES if name not in FORMATS)
+#: the systems that records can be written of
+SYSTEMS = tuple(entry.name for entry in entries(SOURCES))
+RECORDS = tuple(name for name in SYSTEMS if name not in FORMATS)
 STDOUT = Path("-")
 
 
@@ -106,12 +106,11 @@ def _check(
 
 
 def _export_records(run: Path, wanted: str, out: Path) -> None:
-    if wanted not in SOURCES:
-        raise InputError(f"--format: {not_among(wanted, SOURCES)} for a bundle")
-    with progress("exporting", silent=out == STDOUT):
-        attempts = load_records([run]).attempts if is_bundle(run) else attempts_of(load_run(run))
-        with file_access(out), _draft_of(out) as draft:
-            count = export_attempts(wanted, attempts, draft)
+    if wanted not in SYSTEMS:
+        raise InputError(f"--format: {not_among(wanted, SYSTEMS)} for a bundle")
+    records = run if is_bundle(run) else load_run(run)
+    with progress("exporting", silent=out == STDOUT), file_access(out), _draft_of(out) as draft:
+        count = on_records("export")(wanted, records, draft)
     remark(f"{out}: {count:,} attempts", quiet=out == STDOUT)
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import farm as package
-from farm.app.recorded.advice_on_records import RELEASED_SHARE, released_share
 from farm.records.attempt import Attempt
 from farm.results.formatting import spoken_span
+from farm_twin.advice_on_records import RELEASED_SHARE, released_share
 
 #: two pools, of which one is short for an hour
 SHORT = """\
@@ -57,7 +57,7 @@ def test_for_programs_nothing_is_simulated_besides(farm, short, option, monkeypa
     for place in ("farm.cli.runs.sweep", "farm.cli.forecasts.plan"):
         monkeypatch.setattr(f"{place}.answer_with_advice", lambda *_: pytest.fail("computed"))
     monkeypatch.setattr(
-        "farm.app.recorded.advice_on_records.advice_on_records", lambda *_: pytest.fail("computed")
+        "farm_twin.advice_on_records.advice_on_records", lambda *_: pytest.fail("computed")
     )
     package.simulate(str(short), out=short.parent / "run")
     for command in (

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from chaos.machine import Machine, can_be_faked
 from farm.core.errors import ServerError
 from farm.core.model import Job, Platform
 from farm.live.operating.client import FarmClient
@@ -19,6 +18,7 @@ from farm.live.redis.connection import connect
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import EmbeddedServer, _wheel_binary, choose_server
 from farm.live.wire.messages import decode_envelope
+from farm_chaos.machine import Machine, can_be_faked
 
 pytestmark = pytest.mark.live
 

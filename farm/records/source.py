@@ -1,0 +1,25 @@
+"""A system whose records can be read: a wing or a user's package has one by an entry point.
+
+The group is ``farm.sources``, the name of the entry is the system's (``farm import NAME``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from farm.records.attempt import Attempt
+from farm.records.reading import Reading
+
+
+class Source(NamedTuple):
+    """A system's records: how they are read, and how exact they are."""
+
+    read: Callable[[Reading], Iterable[Attempt]]
+    #: whether a JSON object is one of this system's
+    knows: Callable[[dict[str, object]], bool]
+    write: Callable[[Iterable[Attempt]], Iterable[dict[str, object]]]
+    #: of its instants, seconds: shorter waits are no evidence
+    resolution: float = 0.001
+    #: how long an attempt may be open, seconds: after that, the system has forgotten its end
+    longest_open: float = float("inf")

@@ -1,0 +1,118 @@
+"""What would shorten the waits of a real farm, by a simulation of its records.
+
+Simulated is the farm that ``farm init`` makes of records: their runners, times between jobs and
+order. What helps it helps the real one only if its jobs wait as they were recorded to,
+and come when they came: a job that another one releases comes sooner on a larger farm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from farm.app.first_scenario import write_first_scenario
+from farm.app.runs.advice import MAX_DEVIATION, MAX_SEARCHED_JOBS, advice_for
+from farm.app.runs.simulated_run import simulated_run
+from farm.core.errors import FarmError
+from farm.records.attempt import Attempt
+from farm.records.bundle import Bundle, write_bundle
+from farm.results.descriptive_statistics import Spread
+from farm.results.formatting import spoken_span
+from farm.results.summary.answer import answer_of_run
+from farm.scenario import load_scenario
+from farm_twin.diagnosis.verdict import Verdict
+
+SHARE_OF_SETTING_UP: Final = 0.3
+"""Of the time that it takes: the rest is the search."""
+
+
+RELEASE_TIME: Final = 2.0
+"""Seconds within which a job comes after the end of one that released it."""
+OTHER_TIMES: Final = tuple(60.0 * sign * minutes for minutes in range(1, 11) for sign in (-1, 1))
+"""Shifts of all arrivals (s): the one after which most follow an end shows what chance does."""
+RELEASED_SHARE: Final = 0.2
+"""Share of the jobs that came so, beyond chance, from which more builders would change arrivals."""
+
+
+class AdviceOnRecords(NamedTuple):
+    """What a simulation of records says."""
+
+    #: what would shorten the waits; empty: nothing is advised
+    answer: str = ""
+    #: why nothing can be said by it, in a sentence; empty: something is, or nothing was asked
+    why_not: str = ""
+
+
+def advice_on_records(
+    bundle: Bundle, verdicts: Sequence[Verdict], on_share: Callable[[float], object] = float
+) -> AdviceOnRecords:
+    """Return what would shorten the waits of the farm whose records these are.
+
+    Nothing of more records than are searched at once, nor of those that make no scenario; nor
+    where no verdict on them can be given, or their jobs seem to release each other.
+    ``on_share`` is given how much is done, 0 to 1.
+    """
+    if len(bundle.attempts) > MAX_SEARCHED_JOBS:
+        return AdviceOnRecords()
+    if verdicts and all(verdict.kind == "cannot tell" for verdict in verdicts):
+        return AdviceOnRecords(why_not=verdicts[0].text)
+    released = released_share(bundle.attempts)
+    if released >= RELEASED_SHARE:
+        return AdviceOnRecords(
+            why_not=f"{released:.0%} of the jobs, more than by chance, came within "
+            f"{RELEASE_TIME:g}s of another's end, as jobs do that other jobs release; on a larger "
+            "farm they would come sooner, and these records do not say when"
+        )
+    with TemporaryDirectory(prefix="farm-") as folder:
+        records = Path(folder) / "records"
+        scenario_file = Path(folder) / "scenario.yaml"
+        try:
+            write_bundle(records, bundle)
+            write_first_scenario(scenario_file, records)
+            run = simulated_run(load_scenario(scenario_file)).kept
+        except FarmError:
+            return AdviceOnRecords()
+        on_share(SHARE_OF_SETTING_UP)
+        recorded = run.summary.recorded_waiting_time
+        if not isinstance(recorded, Spread) or not recorded.p95:
+            return AdviceOnRecords()
+        wait = run.summary.waiting_time.p95 or 0.0
+        waits = f"p95 wait {spoken_span(wait)} in simulation, {spoken_span(recorded.p95)} recorded"
+        if abs(wait - recorded.p95) > MAX_DEVIATION * recorded.p95:
+            return AdviceOnRecords(
+                why_not=f"the records' runners do not wait alike ({waits}). The command below "
+                "searches for a farm that does"
+            )
+        rest = 1.0 - SHARE_OF_SETTING_UP
+        advice = advice_for(run, lambda share: on_share(SHARE_OF_SETTING_UP + rest * share))
+        if advice is None or not advice.remedies:
+            return AdviceOnRecords()
+        answer = answer_of_run(run.summary, lambda: run.jobs, run.scenario, advice)
+        return AdviceOnRecords(f"{answer} ({waits})")
+
+
+def released_share(attempts: Sequence[Attempt]) -> float:
+    """Return the share of the jobs that came right after another's end, less what chance explains.
+
+    Chance is what the same arrivals show at most some whole minutes earlier or later, so that
+    neither rounded instants nor jobs at fixed intervals look like releases.
+    """
+    arrivals = np.array([attempt.arrived_at for attempt in attempts], np.float64)
+    ends = np.sort([at for attempt in attempts if (at := attempt.finished_at) is not None])
+    if not len(ends):
+        return 0.0
+
+    def share_after_an_end(shift: float) -> float:
+        at = arrivals + shift
+        # an end at the very instant counts
+        ended = np.searchsorted(ends, at, side="right")
+        return float(np.mean(ended > np.searchsorted(ends, at - RELEASE_TIME, side="left")))
+
+    by_chance = max(share_after_an_end(shift) for shift in OTHER_TIMES)
+    if by_chance >= 1.0:
+        return 0.0
+    return max(0.0, float((share_after_an_end(0.0) - by_chance) / (1.0 - by_chance)))

@@ -1,0 +1,1 @@
+"""Bundles of records: cut, scaled, merged, and without names."""

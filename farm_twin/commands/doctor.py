@@ -1,0 +1,118 @@
+"""``farm doctor``: says why the jobs of a real farm wait, from its records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from farm.core.errors import TraceError
+from farm.records.bundle import with_capacity
+from farm.results.formatting import sentence
+from farm.terminal.options import (
+    AsJson,
+    Columns,
+    Quiet,
+    Slots,
+    Source,
+    Zone,
+    columns_of,
+    seconds_of,
+    zone_of,
+)
+from farm.terminal.output import (
+    note,
+    print_json,
+    reading_progress,
+    remark,
+    shared_progress,
+    this_command,
+)
+from farm.terminal.plain_text import MAX_MESSAGE, plain
+from farm.terminal.tables import Cell, Listing, Styled, folding, numbers
+from farm_twin.diagnosis.figures import FarmFigures, examine
+from farm_twin.diagnosis.table import FIRST_TO_GO, HEADINGS, about, row_of
+from farm_twin.diagnosis.verdict import Verdict, too_little, verdicts
+from farm_twin.importing import load_records
+
+MIN_OBJECTIVE = 1e-3
+"""Seconds; a shorter wait cannot be aimed at."""
+
+
+def doctor(
+    files: Annotated[list[Path], typer.Argument(metavar="BUNDLE|FILES")],
+    source: Source = None,
+    objective: Annotated[str, typer.Option(metavar="TIME")] = "5m",
+    slots: Slots = None,
+    zone: Zone = None,
+    column: Columns = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Say why the jobs of a real farm wait: its load, servers and waits, by platform.
+
+    Where a simulation of the records waits as they did, what would shorten the waits is tried in
+    it, and told.
+
+    Args:
+        files: A bundle of farm import, or the files of a source as they were fetched (- is
+            standard input).
+        objective: A platform is fine if 95 % of its jobs start within this time (of a scenario:
+            farm plan --slo).
+
+    Examples:
+        farm doctor mine                      a bundle of farm import
+        farm doctor runs.json --objective 2m  files as they were fetched
+        farm doctor jobs.csv --column submitted=created_at --zone Europe/Berlin
+    """
+    longest_wait = seconds_of(objective, "--objective", least=MIN_OBJECTIVE)
+    clock = zone_of(zone)
+    with reading_progress(silent=quiet) as on_read:
+        records = load_records(files, source, columns_of(column), clock, on_read)
+    bundle = with_capacity(records, slots)
+    with shared_progress("examining", silent=quiet) as on_share:
+        figures = examine(bundle, clock, longest_wait, on_share)
+    resolution = figures.resolution_time
+    all_verdicts = [
+        verdict
+        for platform in figures.platforms
+        for verdict in verdicts(platform, resolution, longest_wait)
+    ]
+    if as_json:
+        print_json({"verdicts": all_verdicts, "figures": figures, "manifest": bundle.manifest})
+    else:
+        remark(*bundle.manifest.remarks, quiet=quiet)
+        note(Listing(folding("platform", "verdict"), map(_row, all_verdicts)), "", _table(figures))
+    reasons = [too_little(platform, resolution) for platform in figures.platforms]
+    if all(reasons):
+        raise TraceError(f"these records cannot answer that: {reasons[0]}")
+    command = f"{this_command()} twin {' '.join(map(str, files))} -o mine.yaml"
+    if quiet or as_json:
+        return
+    from farm_twin.advice_on_records import (  # noqa: PLC0415 - it simulates
+        advice_on_records,
+    )
+
+    with shared_progress("simulating the records") as on_share:
+        advice = advice_on_records(bundle, all_verdicts, on_share)
+    if advice.answer:
+        note(f"In simulation: {sentence(advice.answer)}")
+    if advice.why_not:
+        note(f"What would shorten the waits is not told: {advice.why_not}.")
+    remark(f"would they wait less with …? {command}")
+
+
+def _row(verdict: Verdict) -> tuple[Cell, Cell]:
+    text = plain(verdict.text, MAX_MESSAGE)
+    return verdict.platform or "(no labels)", Styled((f"{verdict.kind}: ", "bold"), (text, ""))
+
+
+def _table(figures: FarmFigures) -> Listing:
+    return Listing(
+        (*folding("platform"), *numbers(*HEADINGS)),
+        [row_of(one) for one in figures.platforms],
+        caption=f"{figures.hours:,.1f} hours of records",
+        about=about(figures),
+        first_to_go=FIRST_TO_GO,
+    )

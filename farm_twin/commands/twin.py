@@ -1,0 +1,161 @@
+"""``farm twin``: a simulated farm that waits as a real one did, from its records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from farm.records.bundle import is_bundle, with_capacity
+from farm.results.formatting import readable_percent, readable_ratio, readable_span
+from farm.terminal.error_messages import on_interrupt
+from farm.terminal.options import AsJson, Columns, Quiet, Slots, Source, Zone, columns_of, zone_of
+from farm.terminal.output import (
+    note,
+    print_json,
+    progress,
+    reading_progress,
+    remark,
+    show_share,
+    this_command,
+)
+from farm.terminal.tables import Listing, folding, numbers
+from farm_twin.diagnosis.occupancy import refuse_more_than_slots
+from farm_twin.importing import load_records
+from farm_twin.twins.baseline import Check, Interval
+from farm_twin.twins.candidates import NO_LIMIT
+from farm_twin.twins.triangle import Triangle
+from farm_twin.twins.twin import PoolTwin, Twin, write_twin
+
+ABOUT = (
+    "on the half of the records that the twin was not made from; from, to: 95 % intervals of the "
+    "errors"
+)
+HEADINGS = (
+    "jobs", "recorded mean", "simulated", "error", "from", "to", "recorded p95", "simulated",
+    "error", "from", "to", "per job", "correlation", "within 1m", "within 10m",
+)  # fmt: skip
+FIRST_TO_GO = ("within 10m", "correlation", "within 1m", "to", "from", "per job")
+SIDES = ("recorded mean", "replayed", "drawn", "recorded p95", "replayed", "drawn")
+
+
+def twin(
+    files: Annotated[list[Path], typer.Argument(metavar="BUNDLE|FILES")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE")] = Path("twin.yaml"),
+    source: Source = None,
+    slots: Slots = None,
+    zone: Zone = None,
+    column: Columns = None,
+    hours: Annotated[bool, typer.Option("--hours")] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Make a scenario that waits as a real farm did, and hold it against that farm's records.
+
+    Args:
+        files: A bundle of farm import, or the files of a source as they were fetched (- is
+            standard input); the bundle of files is written beside the scenario.
+        out: The new scenario.
+        hours: Show each pool by hour of the day, too.
+
+    Examples:
+        farm twin mine -o mine.yaml     from a bundle of farm import
+        farm twin runs.json --slots 40  from files as they were fetched
+        farm twin mine --hours          each pool by hour of the day, too
+    """
+    with reading_progress(silent=quiet) as on_read:
+        bundle = load_records(files, source, columns_of(column), zone_of(zone), on_read)
+        bundle = with_capacity(bundle, slots)
+        refuse_more_than_slots(bundle)
+    place = files[0] if is_bundle(files[0]) else None
+    again = f"{out} was not written; the same command begins again"
+    with on_interrupt(lambda: again), progress("trying pools", silent=quiet) as update:
+        made = write_twin(bundle, place, out, partial(show_share, update))
+    remark(*made.remarks, quiet=quiet)
+    if as_json:
+        written = str(out) if out.exists() else None
+        print_json({"sentence": made.sentence, "pools": made.pools, "written": written})
+    else:
+        remark(*bundle.manifest.remarks, quiet=quiet)
+        verdicts = [(one.name, one.verdict) for one in made.pools]
+        checks = Listing(
+            (*folding("pool"), *numbers(*HEADINGS)),
+            [(one.name, *_row(one.check)) for one in made.pools],
+            caption=ABOUT,
+            first_to_go=FIRST_TO_GO,
+        )
+        note(made.sentence, "", Listing(folding("pool", "verdict"), verdicts), "", checks)
+        if sides := [(one.name, one.triangle) for one in made.pools if one.triangle]:
+            note("", _triangles(sides))
+        for one in made.pools if hours else ():
+            note("", _hours(one))
+        if out.exists():
+            tried = f"would they wait less with … ? {_what_if(made, out)}"
+            remark(f"{out}: written; {tried}", quiet=quiet)
+    if not made.believable:
+        raise typer.Exit(1)
+
+
+def _triangles(sides: Sequence[tuple[str, Triangle]]) -> Listing:
+    rows = []
+    for name, one in sides:
+        pairs = zip(("mean", "p95"), (one.synthetic.mean, one.synthetic.p95), strict=True)
+        cells = [
+            (
+                readable_span(getattr(one.recorded, figure)),
+                readable_span(getattr(one.replayed, figure)),
+                f"{readable_span(drawn.low)} to {readable_span(drawn.high)}",
+            )
+            for figure, drawn in pairs
+        ]
+        rows.append((name, *cells[0], *cells[1], one.text))
+    return Listing(
+        (*folding("pool"), *numbers(*SIDES), *folding("therefore")),
+        rows,
+        first_to_go=("replayed", "drawn"),
+        caption="waits of all jobs: recorded, replayed on the twin, and of jobs drawn like them",
+    )
+
+
+def _what_if(made: Twin, out: Path) -> str:
+    """Return the command that tries a larger pool, of the busiest that is believable."""
+    one = next(pool for pool in made.pools if pool.believable)
+    key, size = "builders", one.document.get("builders")
+    if size is None:
+        key, size = "provisioner.max", one.document["provisioner"]["max"]
+    if size == NO_LIMIT:
+        return f"{this_command()} simulate {out}"
+    more = size + max(1, size // 10)
+    return f"{this_command()} sweep {out} --vary pools.{one.name}.{key}={size},{more} -n 2"
+
+
+def _hours(one: PoolTwin) -> Listing:
+    rows = [(f"{hour.hour:02}:00", *_row(hour.check)) for hour in one.hours]
+    return Listing(
+        numbers("hour", *HEADINGS), rows, caption=f"{one.name}, {ABOUT}", first_to_go=FIRST_TO_GO
+    )
+
+
+def _row(found: Check | None) -> tuple[str, ...]:
+    if found is None:
+        return tuple("-" for _ in HEADINGS)
+    return (
+        f"{found.jobs:,}",
+        readable_span(found.recorded_mean),
+        readable_span(found.simulated_mean),
+        *_error(found.mean_error),
+        readable_span(found.recorded_p95),
+        readable_span(found.simulated_p95),
+        *_error(found.p95_error),
+        readable_span(found.error_per_job.value),
+        readable_ratio(found.correlation.value if found.correlation else None),
+        readable_percent(found.within_1m.value),
+        readable_percent(found.within_10m.value),
+    )
+
+
+def _error(one: Interval) -> tuple[str, ...]:
+    return tuple(readable_percent(share, signed=True) for share in (one.value, one.low, one.high))

@@ -1,0 +1,423 @@
+"""What a farm's own records say: by platform, its load, its servers, its waits, and why they wait.
+
+The figures are those of queueing theory (arrival rate, service time S, servers, offered load as
+rate · E[S], utilization), with what people get wrong when they compute them by hand: servers are
+counted from what ran, not from a roster; jobs that were cancelled while they waited belong to the
+load, and their waits were at least as long; and a high utilization explains waits only where
+runners were busy *while* jobs waited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import tzinfo
+from itertools import pairwise
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from farm.core.fields import json_name
+from farm.records.attempt import Attempt
+from farm.records.attempt_columns import AttemptColumns
+from farm.records.bundle import Bundle, Manifest
+from farm.records.coded import distinct
+from farm.records.reading import OnShare, part, unseen
+from farm.records.runners import (
+    ROUNDING,
+    JobSpans,
+    Runner,
+    RunnerRows,
+    most_at_once,
+    successions,
+    times_between,
+)
+from farm.results.descriptive_statistics import Spread, spread_of
+from farm.results.table.columns import Flags, Floats
+from farm_twin.diagnosis.occupancy import (
+    Spans,
+    Steps,
+    refuse_more_than_slots,
+    steps_of,
+    unlike_slots,
+)
+from farm_twin.diagnosis.servers import servers_needed
+from farm_twin.diagnosis.waits import Waits, worst_hour
+
+MIN_STALL_TIME = 1800.0
+"""Seconds without a start, while jobs wait and none runs, that are a stall and not a queue."""
+MIN_STALLED_JOBS = 5
+"""Jobs that wait in a stall, at least."""
+MIN_SHARE_OF_ARRIVALS = 0.1
+"""Jobs came at once if they came within this share of the time that it took to run them."""
+MIN_TURNAROUNDS = 10
+"""Times between two jobs of a slot, from which their median is taken for all."""
+MAX_JOBS_OF_EPHEMERAL = 1.5
+"""Mean number of jobs of a runner, below which it is one that runs a single job."""
+
+
+class PlatformFigures(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
+    """The figures of a platform; spans in seconds, rates per hour."""
+
+    platform: str
+    hosted: bool
+    attempts: int
+    arrivals_per_hour: float
+    run_time: Spread
+    #: runners that ran a job of it, those of one job only, and slots at most and on average
+    runners: int
+    ephemeral: bool
+    slots_seen: float
+    mean_slots: float
+    #: of the median runner
+    runner_slots: int
+    #: jobs that ran at once, at most
+    busy_at_once: int
+    #: rate · E[S]: slots that are busy on average if every job runs at once; jobs that never ran
+    #: count with the mean run time of their name
+    offered_load: float
+    #: what those runners ran for other platforms, slots on average
+    other_load: float
+    #: (offered + other + what passes between two jobs) ÷ mean slots; None: they are not known
+    utilization: float | None
+    #: jobs that the slots can serve at most, beside that other load, with what passes between
+    served_per_hour: float | None
+    busy_share: float | None
+    busy_share_while_waiting: float | None
+    #: the share of slots that were free, weighted by how many jobs waited
+    idle_while_waiting: float | None
+    #: the share of all waiting that passed while about as many jobs ran as ever did
+    full_while_waiting: float | None
+    waits: Spread
+    #: with those that were broken off (Kaplan-Meier)
+    wait_p50: float | None
+    wait_p95: float | None
+    #: waits that were broken off, and how long they had lasted
+    censored: int
+    censored_wait: Spread
+    unknown_waits: int
+    #: between two jobs on a slot, where the second was already waiting
+    turnaround: Spread
+    #: attempts after the first, and the share of busy time of those that were tried again
+    retries: int
+    wasted_share: float
+    #: the worst hour of the week by p95 wait, as "Mon 09 h"
+    peak_hour: str
+    peak_wait_p95: float | None
+    #: the longest time in which jobs waited and nothing ran
+    stall_time: float
+    #: what is to be said if jobs take unlike numbers of slots
+    unlike_slots: str
+    #: servers with which the p95 wait would have been within the objective
+    servers_needed: int | None
+
+
+class FarmFigures(msgspec.Struct, frozen=True, rename=json_name):
+    """What the records of a farm say."""
+
+    hours: float
+    resolution_time: float
+    platforms: list[PlatformFigures]
+
+
+def examine(
+    bundle: Bundle, zone: tzinfo | None, objective: float, on_share: OnShare = unseen
+) -> FarmFigures:
+    """Return the figures of every platform, the busiest first; ``objective``: p95 wait, seconds.
+
+    ``on_share`` is given how much is done, 0 to 1.
+    Raises TraceError if more ran than the slots that the farm is said to have.
+    """
+    refuse_more_than_slots(bundle)
+    attempts = AttemptColumns.of(bundle.attempts)
+    was_retried = retried(bundle.attempts, attempts.number)
+    figures = []
+    done = 0.0
+    for records in platforms_of(attempts, bundle.manifest):
+        share = len(records.rows) / len(bundle.attempts)
+        on_share_of_platform = part(on_share, done, share)
+        figures.append(
+            records.figures(zone, objective, was_retried[records.rows], on_share_of_platform)
+        )
+        done += share
+    figures.sort(key=lambda platform: (-platform.offered_load, platform.platform))
+    begins, ends = _window(attempts)
+    return FarmFigures((ends - begins) / 3600, bundle.manifest.resolution_time, figures)
+
+
+def platforms_of(attempts: AttemptColumns, manifest: Manifest) -> Iterator[PlatformRecords]:
+    """Yield the records of each platform, by its first attempt."""
+    arrivals_begin = float(attempts.arrived_at.min())
+    if manifest.window is not None:
+        arrivals_begin, _ = manifest.window
+    resolution = manifest.resolution_time
+    by_runner = RunnerRows.of(attempts)
+    runners = by_runner.runners(attempts, resolution)
+    place_of = {name: place for place, name in enumerate(by_runner.names)}
+    for name, rows in attempts.rows_by_platform():
+        # one that is named may have started jobs of other platforms alone
+        codes, names = attempts.runner.taken(rows)
+        named = {names[code] for code in np.unique(codes).tolist()}
+        places = sorted(place_of[runner] for runner in named if runner in place_of)
+        rows_of_runners = by_runner.taken(places)
+        yield PlatformRecords(
+            name=name,
+            rows=rows,
+            attempts=attempts.taken(rows),
+            runners=[runners[place] for place in places],
+            on_runners=attempts.taken(rows_of_runners.rows),
+            edges=rows_of_runners.edges,
+            arrivals_begin=arrivals_begin,
+            resolution=resolution + ROUNDING,
+        )
+
+
+def retried(attempts: Sequence[Attempt], numbers: Floats) -> Flags:
+    """Return after which attempts their job was tried again on the same platform.
+
+    ``numbers``: which try of its job each is.
+    """
+    # most jobs are tried once: only those that have a later attempt are looked at
+    last_number: dict[tuple[str, str], float] = {}
+    for row in np.flatnonzero(numbers > numbers.min()).tolist():
+        attempt = attempts[row]
+        key = (attempt.job or attempt.id, attempt.platform)
+        last_number[key] = max(numbers[row], last_number.get(key, -np.inf))
+    was_retried = np.zeros(len(attempts), np.bool_)
+    if not last_number:
+        return was_retried
+    jobs = {job for job, _ in last_number}
+    for row, attempt in enumerate(attempts):
+        job = attempt.job or attempt.id
+        if job in jobs:
+            was_retried[row] = numbers[row] < last_number.get((job, attempt.platform), -np.inf)
+    return was_retried
+
+
+def _window(attempts: AttemptColumns) -> tuple[float, float]:
+    """Return the first and the last instant, at least a second apart."""
+    begins = float(attempts.arrived_at.min())
+    instants = (attempts.arrived_at, attempts.started_at, attempts.finished_at)
+    return begins, max(begins + 1.0, float(np.nanmax(np.concatenate(instants))))
+
+
+class PlatformRecords:
+    """The attempts of a platform, and the runners that it had.
+
+    Args:
+        name: the platform's.
+        rows: its attempts' among all of the bundle.
+        attempts: those rows.
+        runners: those that its attempts name, in order of their names.
+        on_runners: what the first of these runners ran, also of other platforms, then the second, …
+        edges: where the rows of each runner begin, and where the last one's end.
+        arrivals_begin: when the first job of the records arrived.
+        resolution: seconds by which instants may be out of order without meaning it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        rows: NDArray[np.int64],
+        attempts: AttemptColumns,
+        runners: Sequence[Runner],
+        on_runners: AttemptColumns,
+        edges: NDArray[np.int64],
+        arrivals_begin: float,
+        resolution: float,
+    ) -> None:
+        self.name = name
+        self.rows = rows
+        self.attempts = attempts
+        begins, ends = _window(attempts)
+        # what waited or ran when a part of the records began is no arrival
+        self.begins = max(begins, arrivals_begin)
+        self.ends = max(ends, self.begins + 1.0)
+        self._runners = runners
+        self._on_runners = on_runners
+        self._edges = edges
+        self._resolution = resolution
+        self._has_run = ~np.isnan(attempts.ran)
+        jobs_run = int(self._has_run.sum())
+        #: its runners ran hardly more than a job each
+        self._is_ephemeral = bool(runners) and jobs_run < MAX_JOBS_OF_EPHEMERAL * len(runners)
+        held = on_runners if runners else attempts.taken(self._has_run)
+        self._held = Spans(held.started_at, self._ends_of(held))
+        self._most_busy = 0
+        if len(self._held.begins):
+            self._most_busy = most_at_once(self._held.begins, self._held.ends, resolution)
+
+    def figures(
+        self, zone: tzinfo | None, objective: float, was_retried: Flags, on_share: OnShare
+    ) -> PlatformFigures:
+        """Return the figures; ``on_share`` is given how much is done, about."""
+        attempts = self.attempts
+        run_times = attempts.ran[self._has_run]
+        waits = Waits.of(attempts, self.ends)
+        steps = self.steps()
+        on_share(0.3)
+
+        loaded_time = self._loaded_time()
+        work = self._work()
+        is_arrival = attempts.arrived_at >= self.begins
+        rate = int(is_arrival.sum()) / loaded_time
+        load = _sum(work[is_arrival]) / loaded_time
+        other_load = self._time_for_others() / (self.ends - self.begins)
+        mean_slots = steps.before(self.begins + loaded_time).mean_slots
+        peak_hour, peak_wait = worst_hour(attempts, zone)
+        on_share(0.5)
+
+        turnaround = spread_of(self._turnarounds())
+        on_share(0.7)
+        time_between = 0.0
+        if turnaround.count >= MIN_TURNAROUNDS:
+            time_between = turnaround.p50 or 0.0
+        own_load = load + rate * time_between
+        utilization = None
+        served_per_hour = None
+        if mean_slots:
+            utilization = (own_load + other_load) / mean_slots
+        if mean_slots * own_load:
+            served_per_hour = max(0.0, mean_slots - other_load) * rate / own_load * 3600
+
+        busy_time = float(run_times.sum())
+        wasted_time = _sum(attempts.ran[was_retried & self._has_run])
+        is_eligible = ~np.isnan(attempts.eligible_at)
+        return PlatformFigures(
+            platform=self.name,
+            hosted=bool(attempts.hosted.any()),
+            attempts=len(self.rows),
+            arrivals_per_hour=rate * 3600,
+            run_time=spread_of(run_times),
+            runners=len(self._runners),
+            ephemeral=self._is_ephemeral,
+            slots_seen=float(steps.slots.max(initial=0.0)),
+            mean_slots=mean_slots,
+            runner_slots=int(np.median([runner.slots for runner in self._runners] or [1])),
+            busy_at_once=self._most_busy,
+            offered_load=load,
+            other_load=other_load,
+            utilization=utilization,
+            served_per_hour=served_per_hour,
+            busy_share=steps.utilization,
+            busy_share_while_waiting=steps.utilization_while_waiting,
+            idle_while_waiting=steps.idle_while_waiting,
+            full_while_waiting=steps.full_while_waiting(self._most_busy),
+            waits=spread_of(waits.ended),
+            wait_p50=waits.quantile(0.5),
+            wait_p95=waits.quantile(0.95),
+            censored=len(waits.broken_off),
+            censored_wait=spread_of(waits.broken_off),
+            unknown_waits=waits.unknown,
+            turnaround=turnaround,
+            retries=int((attempts.number > 1).sum()),
+            wasted_share=wasted_time / busy_time if busy_time else 0.0,
+            peak_hour=peak_hour,
+            peak_wait_p95=peak_wait,
+            stall_time=_stall_time(steps),
+            unlike_slots=unlike_slots(attempts.slots),
+            servers_needed=servers_needed(
+                attempts.eligible_at[is_eligible], work[is_eligible] + time_between, objective
+            ),
+        )
+
+    def steps(self) -> Steps:
+        """Return the counts over time.
+
+        A runner of one job is there while it runs it: how many there could be is not known, but
+        from the first on at least as many as there ever were.
+        """
+        is_eligible = ~np.isnan(self.attempts.eligible_at)
+        started_at = self.attempts.started_at
+        wait_ends = np.where(np.isnan(started_at), self._ends_of(self.attempts), started_at)
+        waiting = Spans(self.attempts.eligible_at[is_eligible], wait_ends[is_eligible])
+        there = Spans(
+            np.array([runner.joined_at for runner in self._runners], np.float64),
+            np.array([runner.gone_at for runner in self._runners], np.float64),
+            np.array([runner.slots for runner in self._runners], np.float64),
+        )
+        steps = steps_of(waiting, self._held, there, self.begins, self.ends)
+        if not self._is_ephemeral:
+            return steps
+        most_slots = np.where(steps.has_begun, float(self._most_busy), 0.0)
+        return msgspec.structs.replace(steps, slots=most_slots)
+
+    def _loaded_time(self) -> float:
+        """Return the time over which rates are taken, seconds: that in which jobs arrived.
+
+        A queue that is worked off later was more load than there were servers, at the time. Jobs
+        that all came at once have no rate: then it is the whole time.
+        """
+        whole_time = self.ends - self.begins
+        arrival_time = float(self.attempts.arrived_at.max()) - self.begins
+        if arrival_time >= MIN_SHARE_OF_ARRIVALS * whole_time:
+            return arrival_time
+        return whole_time
+
+    def _time_for_others(self) -> float:
+        """Return how long its runners ran jobs of other platforms, seconds."""
+        run_times = self._on_runners.ran
+        is_other = self._on_runners.platform.codes != self.attempts.platform.codes[0]
+        return _sum(run_times[is_other & ~np.isnan(run_times)])
+
+    def _turnarounds(self) -> list[float]:
+        """Return how long slots stood empty between two jobs, of which the second waited."""
+        if self._is_ephemeral:  # a slot's next start is on another runner
+            ran = self._spans_of(self.attempts.taken(self._has_run))
+            return successions(ran, self._most_busy, self._resolution)
+        spans = self._spans_of(self._on_runners)
+        times = []
+        for runner, (first, end) in zip(self._runners, pairwise(self._edges), strict=True):
+            times += times_between(spans.taken(slice(first, end)), runner.slots, self._resolution)
+        return times
+
+    def _spans_of(self, attempts: AttemptColumns) -> JobSpans:
+        eligible_at = attempts.eligible_at
+        return JobSpans(
+            np.where(np.isnan(eligible_at), np.inf, eligible_at),
+            attempts.started_at,
+            self._ends_of(attempts),
+        )
+
+    def _ends_of(self, attempts: AttemptColumns) -> Floats:
+        """Return when each ended; what did not lasts until the end of the records."""
+        return np.where(np.isnan(attempts.finished_at), self.ends, attempts.finished_at)
+
+    def _work(self) -> Floats:
+        """Return the run time of every attempt; if it never ran, the mean of those of its name."""
+        run_times = self.attempts.ran
+        if self._has_run.all():
+            return run_times
+        _, _, kinds = distinct(self.attempts.kind.codes)
+        kinds_that_ran = kinds[self._has_run]
+        count = int(kinds.max()) + 1
+        jobs = np.bincount(kinds_that_ran, minlength=count)
+        time = np.bincount(kinds_that_ran, run_times[self._has_run], minlength=count)
+        mean_of_all = 0.0
+        if self._has_run.any():
+            mean_of_all = _sum(run_times[self._has_run]) / int(self._has_run.sum())
+        means = np.full(count, mean_of_all)
+        np.divide(time, jobs, out=means, where=jobs > 0)
+        return np.where(self._has_run, run_times, means[kinds])
+
+
+def _stall_time(steps: Steps) -> float:
+    """Return the longest time in which jobs waited and none ran, after the first that ran.
+
+    Records of a window have jobs that came before it, and not those that ran then.
+    """
+    is_stalled = (steps.waiting >= MIN_STALLED_JOBS) & (steps.busy == 0) & steps.has_begun
+    places = np.flatnonzero(is_stalled)
+    longest = lasted = 0.0
+    place_before = -1
+    for place, lasts in zip(places.tolist(), steps.lasts[places].tolist(), strict=True):
+        is_same_stall = place == place_before + 1
+        lasted = lasted + lasts if is_same_stall else lasts
+        longest = max(longest, lasted)
+        place_before = place
+    return longest if longest >= MIN_STALL_TIME else 0.0
+
+
+def _sum(values: Floats) -> float:
+    """Return the sum, added up one by one: by halves, as NumPy does, the last digit differs."""
+    return float(sum(values.tolist()))

@@ -1,0 +1,237 @@
+"""One sentence on each platform: why its jobs wait, with the evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+
+from farm.units import format_roughly, many
+from farm_twin.diagnosis.figures import PlatformFigures
+
+Kind = Literal[
+    "fine",
+    "short of servers",
+    "not capacity",
+    "bursts",
+    "lost to retries",
+    "stalled",
+    "hosted runners",
+    "cannot tell",
+]
+
+
+class VerdictLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """From where on a figure is worth a word, or decides over the verdict."""
+
+    #: jobs with a known wait, below which nothing is said
+    min_jobs: int = 20
+    #: load ÷ slots from which a farm is short of servers, not only at times
+    min_utilization: float = 0.85
+    #: share of free slots while jobs wait, from which capacity is not the cause
+    min_idle_share: float = 0.3
+    #: share of the waiting at the most jobs at once, from which that number is a limit
+    min_share_at_limit: float = 0.8
+    #: jobs an hour from which rates are told by the hour, and not by the day
+    min_hourly_rate: float = 10.0
+    #: share of busy time of attempts that were tried again
+    min_wasted_share: float = 0.15
+    #: share of waits that were broken off
+    min_broken_off_share: float = 0.05
+    #: time between two jobs of a runner that may explain idle slots: seconds, and as a share of
+    #: the mean run time
+    min_turnaround: float = 10.0
+    min_turnaround_share: float = 0.1
+    #: slots that are filled by what passes between two jobs
+    min_slots_between: float = 0.05
+
+
+LIMITS = VerdictLimits()
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What is the matter with a platform."""
+
+    platform: str
+    kind: Kind
+    text: str
+
+
+def verdicts(figures: PlatformFigures, resolution: float, objective: float) -> Iterator[Verdict]:
+    """Yield why the jobs of a platform wait, and what else is lost; ``objective``: p95, seconds."""
+    kind, text = _reason(figures, resolution, objective)
+    yield Verdict(figures.platform, kind, text)
+    if figures.attempts < LIMITS.min_jobs:
+        return
+    if figures.stall_time:
+        yield Verdict(
+            figures.platform,
+            "stalled",
+            f"for {format_roughly(figures.stall_time)} jobs waited and none ran at all: "
+            "no queue explains that; leave that time out of any comparison",
+        )
+    if figures.wasted_share >= LIMITS.min_wasted_share:
+        yield Verdict(
+            figures.platform,
+            "lost to retries",
+            f"{figures.wasted_share:.0%} of the busy time was of attempts that were tried again "
+            f"({many(figures.retries, 'attempt')} after the first)",
+        )
+
+
+def too_little(figures: PlatformFigures, resolution: float) -> str:
+    """Return why the records of a platform cannot tell why its jobs wait; nothing, if they can."""
+    known_waits = figures.waits.count + figures.censored
+    if not figures.run_time.count:
+        return f"of {many(figures.attempts, 'job')} none ran to its end"
+    if known_waits < LIMITS.min_jobs:
+        jobs = "job" if known_waits == 1 else "jobs"
+        return f"{known_waits} {jobs} with a known wait: too few to judge"
+    longest = figures.waits.max
+    if longest is not None and longest <= resolution and not figures.censored:
+        return (
+            "every wait is zero: either there always was room, or these records do not have the "
+            "instant from which a job waited"
+        )
+    return ""
+
+
+def _reason(figures: PlatformFigures, resolution: float, objective: float) -> tuple[Kind, str]:
+    """Return why jobs wait.
+
+    What the records cannot say comes first, then platforms whose jobs do not wait too long. For the
+    others the evidence against more servers is weighed before the evidence for them.
+    """
+    missing = too_little(figures, resolution)
+    if missing:
+        return "cannot tell", missing
+    p95 = figures.wait_p95
+    is_fine = p95 is not None and p95 <= objective
+    is_limited = (figures.full_while_waiting or 0.0) >= LIMITS.min_share_at_limit
+    if figures.hosted and (is_fine or not is_limited):
+        longest = "more than was seen" if p95 is None else format_roughly(p95)
+        return "hosted runners", f"a delay, not a queue of yours: p95 wait {longest}"
+    if p95 is not None and p95 <= objective:
+        within = f"95 % started within {format_roughly(p95)}"
+        return "fine", f"{within}{_spare_slots(figures, objective)}"
+
+    waits = _waits(figures)
+    would_do = _slots_that_would_do(figures, objective)
+    if figures.unlike_slots:
+        return "cannot tell", f"{waits}, but {figures.unlike_slots}"
+    if figures.hosted:
+        return "short of servers", (
+            f"{waits}; hosted runners, but never more than {figures.busy_at_once} at once, and "
+            f"{figures.full_while_waiting:.0%} of the waiting passed while that many ran: a limit "
+            f"of the plan or a setting{would_do}"
+        )
+    if figures.runners == 0:
+        return "cannot tell", (
+            f"{waits}, but the records name no runners; the load is {figures.offered_load:.1f} "
+            f"busy slots on average{would_do}"
+        )
+    if (figures.idle_while_waiting or 0.0) >= LIMITS.min_idle_share:
+        return "not capacity", f"{waits}, {_why_slots_were_idle(figures)}"
+    if (figures.utilization or 0.0) >= LIMITS.min_utilization:
+        return "short of servers", (
+            f"{waits}; {_demand(figures)}, capacity {_number_of_slots(figures)} "
+            f"({100 * (figures.utilization or 0.0):.0f} %): {_rates(figures)}{would_do}"
+        )
+    were = "was" if figures.mean_slots == 1 else "were"
+    return "bursts", (
+        f"{waits}, though {_mean_slots(figures)} {were} busy only {figures.busy_share or 0:.0%} "
+        f"of the time; while jobs waited {figures.busy_share_while_waiting or 0:.0%}"
+        f"{_worst_hour(figures)}{would_do}"
+    )
+
+
+def _waits(figures: PlatformFigures) -> str:
+    """Return how long jobs waited, and how many gave up."""
+    if figures.wait_p95 is None:
+        return (
+            f"{figures.censored:,} of {figures.attempts:,} jobs were cancelled before they started"
+        )
+    text = f"p95 wait {format_roughly(figures.wait_p95)}"
+    broken_off_share = figures.censored / figures.attempts
+    if broken_off_share >= LIMITS.min_broken_off_share:
+        text += f", and {broken_off_share:.0%} were cancelled before they started"
+    return text
+
+
+def _mean_slots(figures: PlatformFigures) -> str:
+    """Return how many slots there were."""
+    return f"{_number_of_slots(figures)} {'slot' if figures.mean_slots == 1 else 'slots'}"
+
+
+def _number_of_slots(figures: PlatformFigures) -> str:
+    """Return the mean number of slots; a whole one without a fraction."""
+    mean = figures.mean_slots
+    return f"{mean:,.1f}" if mean % 1 else f"{mean:,.0f}"
+
+
+def _why_slots_were_idle(figures: PlatformFigures) -> str:
+    """Return that slots were idle while jobs waited, and what may have kept them apart."""
+    look_at = "dispatch, a cap on jobs at once"
+    evidence = ""
+    share_at_limit = figures.full_while_waiting or 0.0
+    turnaround = figures.turnaround.p50 or 0.0
+    mean_run_time = figures.run_time.mean or 0.0
+    if share_at_limit >= LIMITS.min_share_at_limit:
+        look_at = "a cap on jobs at once"
+        evidence = (
+            f"; {share_at_limit:.0%} of the waiting passed while about {figures.busy_at_once} jobs "
+            "ran, as many as ever"
+        )
+    elif turnaround >= max(LIMITS.min_turnaround, LIMITS.min_turnaround_share * mean_run_time):
+        evidence = f"; {format_roughly(turnaround)} passed between two jobs of a runner"
+    return (
+        f"while {figures.idle_while_waiting or 0.0:.0%} of the slots stood idle{evidence}: look at "
+        f"{look_at}, labels, or another load on them"
+    )
+
+
+def _demand(figures: PlatformFigures) -> str:
+    """Return how many slots the work would fill, with what passes between jobs if that counts."""
+    work = figures.offered_load + figures.other_load
+    with_turnarounds = (figures.utilization or 0.0) * figures.mean_slots
+    if with_turnarounds - work < LIMITS.min_slots_between:
+        return f"demand {work:.1f} slots"
+    turnaround = format_roughly(figures.turnaround.p50 or 0.0)
+    return f"demand {with_turnarounds:.1f} slots, with {turnaround} between two jobs"
+
+
+def _rates(figures: PlatformFigures) -> str:
+    """Return how many jobs came, and how many can be served."""
+    came = figures.arrivals_per_hour
+    served = figures.served_per_hour or 0.0
+    if max(came, served) < LIMITS.min_hourly_rate:
+        return f"{24 * came:.1f} jobs a day came, and {24 * served:.1f} can be served"
+    return f"{came:,.0f} jobs an hour came, and {served:,.0f} can be served"
+
+
+def _spare_slots(figures: PlatformFigures, objective: float) -> str:
+    """Return that fewer slots would have done, if they are its own; else nothing."""
+    needed = figures.servers_needed
+    if needed is None or needed >= figures.slots_seen or figures.other_load:
+        return ""
+    return (
+        f"; {needed} of the {figures.slots_seen:.0f} slots would keep p95 within "
+        f"{format_roughly(objective)}"
+    )
+
+
+def _worst_hour(figures: PlatformFigures) -> str:
+    """Return the hour of the week in which jobs waited longest; nothing, if it is not known."""
+    if figures.peak_wait_p95 is None:
+        return ""
+    return f"; worst: {figures.peak_hour} (p95 {format_roughly(figures.peak_wait_p95)})"
+
+
+def _slots_that_would_do(figures: PlatformFigures, objective: float) -> str:
+    """Return with how many slots the objective would be met; nothing, if that is not known."""
+    if figures.servers_needed is None:
+        return ""
+    own = " of its own" if figures.other_load else ""
+    slots = f"{many(figures.servers_needed, 'slot')}{own}"
+    return f"; {slots} would keep p95 within {format_roughly(objective)}"

@@ -1,0 +1,122 @@
+"""From the files of a source, or a bundle, to a bundle in memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, tzinfo
+from functools import partial
+from pathlib import Path
+
+from farm.core.errors import InputError, TraceError, not_among
+from farm.records.attempt import Attempt
+from farm.records.bundle import Bundle, bundle_of, read_bundle, refuse_other_folder
+from farm.records.columns import is_above_header
+from farm.records.reading import FIRST, OnShare, Reading, unseen
+from farm.records.sifting import sifted
+from farm.whole_files import STDIN
+from farm_twin.sources import SOURCES, TABLES, slurm
+
+NAMES = (*SOURCES, *TABLES)
+WANTED = f"a table with a line of column names, or the JSON of {', '.join(SOURCES)}"
+_YAML, _BETWEEN = re.compile(r"---|[A-Za-z_]\w*:(\s|$)"), re.compile("[,;|\t]")
+
+
+def load_records(
+    paths: Sequence[Path],
+    source: str | None = None,
+    fields: Mapping[str, str] | None = None,
+    zone: tzinfo | None = None,
+    on_read: OnShare = unseen,
+) -> Bundle:
+    """Return the records in a bundle, or in the files of a source. Raises TraceError.
+
+    ``on_read`` is given how much of the files is read, 0 to 1.
+    """
+    bundles = [path for path in paths if path.is_dir()]
+    if not bundles:
+        return import_files(paths, source, fields, zone, on_read)
+    refuse_other_folder(bundles[0])
+    if len(paths) > 1 or source is not None or fields:
+        raise InputError(
+            f"{bundles[0]}: found a bundle beside other files or options; allowed: one bundle, "
+            "or the files of one source"
+        )
+    return read_bundle(bundles[0], on_read)
+
+
+def import_files(
+    files: Sequence[Path],
+    source: str | None = None,
+    fields: Mapping[str, str] | None = None,
+    zone: tzinfo | None = None,
+    on_read: OnShare = unseen,
+) -> Bundle:
+    """Return the records in the files of a source. Raises TraceError with the record that is wrong.
+
+    ``source`` is recognised by the first object, or line, if absent; ``fields`` are the columns of
+    a table by our names (see ``farm_twin.sources.tables``); ``zone`` is that of instants
+    without one. ``on_read`` is given how much is read.
+    """
+    source = source or source_of(files)
+    if source not in NAMES:
+        raise InputError(f"source: {not_among(source, NAMES)}")
+    if fields and source not in TABLES:
+        raise InputError(f"--column: found with {source}; allowed: with {', '.join(TABLES)}")
+    reading = Reading(files, zone, on_read, partial(_foreign, source))
+    found: Iterable[Attempt]
+    if source in TABLES:
+        found, resolution, longest_open = TABLES[source](reading, fields or {}), 0.0, float("inf")
+    else:
+        how = SOURCES[source]
+        found, resolution, longest_open = how.read(reading), how.resolution, how.longest_open
+    with reading.checked():
+        attempts = sifted(found, reading, longest_open)
+    reading.end()
+    return bundle_of(source, attempts, reading, resolution, zone or UTC)
+
+
+def _foreign(source: str, value: dict[str, object]) -> str:
+    """Return what is wrong with an object that is plainly of another source than this one."""
+    if source in TABLES or SOURCES[source].knows(value):
+        return ""
+    other = next((name for name, one in SOURCES.items() if one.knows(value)), None)
+    return f"found records of {other}; allowed: those of {source}, in each file" if other else ""
+
+
+def _no_table(path: Path, first: str) -> str:
+    """Return what a file is, by its first line, if it is plainly no table."""
+    if first.lstrip().startswith("<"):
+        return "a page of HTML or XML"
+    if first.startswith("PK\x03\x04"):
+        return "a zip archive"
+    if path.suffix in (".yaml", ".yml") or _YAML.match(first):
+        return "YAML"
+    return "" if not first or _BETWEEN.search(first) else "text without columns"
+
+
+def source_of(files: Sequence[Path]) -> str:
+    """Return the source whose records these are, by the first one. Raises TraceError."""
+    if files[:1] == [STDIN]:
+        raise InputError(f"--source: found none; allowed with standard input: {', '.join(NAMES)}")
+    reading = Reading(files[:1])
+    with reading.checked():
+        for text in reading.texts():
+            first = text.readline(FIRST)
+            while is_above_header(first):
+                first = text.readline(FIRST)
+            if not first.lstrip().startswith(("{", "[")):
+                if what := _no_table(files[0], first):
+                    raise TraceError(f"{files[0]}: found {what}; allowed: {WANTED}")
+                return "slurm" if slurm.knows_line(first) else "csv"
+            for value in reading.objects_of(text, first):
+                if next(iter(value), "") in ("message", "error"):
+                    error_text = ", ".join(map(str, value.values()))
+                    raise TraceError(
+                        f"{files[0]}: a server's error: {error_text:.100}; allowed: {WANTED}"
+                    )
+                for name, source in SOURCES.items():
+                    if source.knows(value):
+                        return name
+                return "jsonl"
+    raise TraceError(f"{files[0]}: found no record; allowed: those of {', '.join(NAMES)}")

@@ -1,0 +1,85 @@
+"""The page on the records of a farm: why its jobs wait, in words, figures and charts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from farm.records.attempt_columns import AttemptColumns
+from farm.records.bundle import Clock, read_bundle
+from farm.records.reading import part
+from farm.results.figures.chart import Chart
+from farm.results.figures.page import Section, Table, made_by, page
+from farm.results.figures.time_axis import WallClock
+from farm.results.formatting import sentence
+from farm_twin.advice_on_records import advice_on_records
+from farm_twin.diagnosis.figures import PlatformRecords, examine, platforms_of
+from farm_twin.diagnosis.table import HEADINGS, about, row_of
+from farm_twin.diagnosis.verdict import verdicts
+
+OnStep = Callable[[str, float], None]
+
+OBJECTIVE = 300.0
+"""The p95 wait within which a platform is fine, seconds, as `farm doctor` has it."""
+POINTS = 300
+MOST_COLUMNS = 5
+CHARTS = 8
+"""Platforms that get a chart: those with the most load."""
+
+
+def page_of_records(path: Path, on_step: OnStep) -> str:
+    """Return the page of a bundle: verdicts, figures, and how many waited for how many slots."""
+    bundle = read_bundle(path, part(partial(on_step, "reading"), 0.0, 0.2))
+    figures = examine(bundle, None, OBJECTIVE, part(partial(on_step, "examining"), 0.2, 0.6))
+    found = [
+        verdict
+        for one in figures.platforms
+        for verdict in verdicts(one, figures.resolution_time, OBJECTIVE)
+    ]
+    advice = advice_on_records(bundle, found)
+    manifest = bundle.manifest
+    verdict_lines = [
+        *(f"{one.platform or '(no labels)'}: {one.kind}: {one.text}." for one in found),
+        *([f"In simulation: {sentence(advice.answer)}"] if advice.answer else []),
+        *map(sentence, manifest.remarks),
+    ]
+    lines = [("platform", *HEADINGS), *map(row_of, figures.platforms)]
+    if len(lines) <= 1 + MOST_COLUMNS:  # a row for each figure, which fits any window
+        lines = [*zip(*lines, strict=True)]
+    table = Table("", lines[0], lines[1:])
+    columns = AttemptColumns.of(bundle.attempts)
+    records = {platform.name: platform for platform in platforms_of(columns, bundle.manifest)}
+    on_step("drawing", 0.8)
+    charts = [_chart(records[one.platform], bundle.clock) for one in figures.platforms[:CHARTS]]
+    about_them = "; ".join([f"{figures.hours:,.1f} hours of records", *about(figures).values()])
+    sections = [
+        Section("", verdict_lines),
+        Section("Figures", [f"{about_them}."], (), [table]),
+        Section("Waiting and running", (), charts),
+    ]
+    title = f"Why jobs wait: records of {manifest.source}"
+    numbers = {"verdicts": found, "figures": figures, "manifest": manifest}
+    begins, ends = (at[:16].replace("T", " ") for at in (manifest.begins, manifest.ends))
+    zone = manifest.zone or "UTC"
+    under = f"{made_by()}; jobs from {begins} to {ends} ({zone})"
+    return page(title, sections, numbers, under=under)
+
+
+def _chart(records: PlatformRecords, clock: Clock) -> Chart:
+    """Draw how many waited and ran, of how many slots: means of each interval."""
+    steps = records.steps()
+    edges = np.linspace(records.begins, records.ends, POINTS + 1)
+    at = (edges[:-1] + edges[1:]) / 2 - edges[0]
+    chart = Chart(records.name or "(no labels)", y="jobs, slots")
+    shows = WallClock(records.begins + clock.ahead, dated=True, zone=clock.zone)
+    chart.over_time(0.0, float(edges[-1] - edges[0]), shows)
+    for name, count in zip(
+        ("waiting", "running", "slots"), (steps.waiting, steps.busy, steps.slots), strict=True
+    ):
+        if count.any():  # no runner is known: no slots
+            chart.line(name, at, steps.means(count, edges), look=name)
+    chart.axes.set_ylim(bottom=0.0)
+    return chart.finished()

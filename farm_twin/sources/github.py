@@ -1,0 +1,242 @@
+"""``github``: GitHub Actions' jobs and runs, and webhook bodies (Gitea's have the same form).
+
+A job's pages have when it was created, picked up and completed; a run's, who caused it. Three
+things are not as they seem. ``started_at`` may be older than the pickup, so a later first step
+counts. A re-run lists copies of the jobs that had passed, under new ids. And a job that waits for
+an approval or for others of its concurrency group is not waiting for a runner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+
+from farm.records.attempt import Attempt, Result, by_word
+from farm.records.reading import Reading, members
+from farm.records.source import Source
+from farm_twin.sources.writing import by_matrix, second
+
+HOSTED = "GitHub Actions"
+AT_ONCE = 2.0
+"""Seconds within which a job that no runner had is cancelled by the system itself: no demand."""
+
+_RESULTS: dict[str, Result] = by_word(
+    {"succeeded": "success neutral", "cancelled": "cancelled skipped"}
+)
+#: what it writes beside jobs: webhooks' bodies, and runs
+_OTHERS = ("workflow_job", "workflow_run", "workflow_runs", "run_number")
+_HELD = {
+    "waiting": "held back for an approval",
+    "pending": "held back by a concurrency group",
+    "requested": "not yet requested",
+}
+
+
+class _Step(msgspec.Struct):
+    number: int = 0
+    started_at: str | None = None
+
+
+class _Job(msgspec.Struct):
+    """A job, as pages and webhooks have it."""
+
+    id: int
+    status: str
+    run_id: int = 0
+    run_attempt: int = 1
+    name: str = ""
+    workflow_name: str | None = None
+    head_branch: str | None = None
+    conclusion: str | None = None
+    created_at: str | None = None
+    started_at: str | None = None
+    completed_at: str | None = None
+    labels: list[str] = []
+    runner_id: int | None = None
+    runner_name: str | None = None
+    runner_group_name: str | None = None
+    steps: list[_Step] | None = None
+
+
+class _Actor(msgspec.Struct):
+    login: str = ""
+
+
+class _Repository(msgspec.Struct):
+    full_name: str = ""
+
+
+class _Run(msgspec.Struct):
+    """What a run says of its jobs."""
+
+    id: int
+    event: str = ""
+    actor: _Actor | None = None
+    triggering_actor: _Actor | None = None
+    repository: _Repository | None = None
+
+
+class _Delivery(msgspec.Struct):
+    """A webhook's body."""
+
+    action: str
+    workflow_job: _Job
+    repository: _Repository | None = None
+
+
+def knows(value: dict[str, object]) -> bool:
+    """Return whether this is what GitHub writes."""
+    some = members(value, "jobs")[:1]
+    if not some and "jobs" in value:  # a page of a run without jobs
+        return value.keys() == {"total_count", "jobs"}
+    job = some[0] if some else value
+    return isinstance(job, dict) and not {"run_id", *_OTHERS}.isdisjoint(job)
+
+
+def read(reading: Reading) -> Iterator[Attempt]:
+    """Yield the attempts; who caused a job is known after the last record."""
+    runs: dict[int, _Run] = {}
+    delivered: dict[int, list[_Delivery]] = {}
+    found: list[Attempt] = []
+    for value in reading.objects():
+        if "workflow_job" in value:
+            delivery = reading.record(value, _Delivery)
+            delivered.setdefault(delivery.workflow_job.id, []).append(delivery)
+        elif "jobs" in value or "run_id" in value:
+            jobs = members(value, "jobs") if "jobs" in value else [value]
+            listed = reading.attempts((reading.record(one, _Job) for one in jobs), _attempt)
+            found += map(reading.share, listed)
+        elif knows(value):
+            some: Any = value.get("workflow_runs", [value.get("workflow_run", value)])
+            for one in some or ():  # null is how some servers write an empty list
+                run = reading.record(one, _Run)
+                runs[run.id] = run
+        elif "hook" in value or "sender" in value:
+            reading.left_out["webhook deliveries of other events"] += 1
+        else:
+            reading.refuse_other(
+                value, "a page of jobs or runs (jobs, workflow_runs), or a webhook's workflow_job"
+            )
+    pages = {one.id: one for one in found} if delivered else {}
+    for number, each in delivered.items():
+        merged = next(reading.attempts([each], _delivered), None)
+        if (page := pages.get(str(number))) and any(d.action == "waiting" for d in each):
+            page.eligible_at = merged.eligible_at if merged else None
+        found += [merged] if merged else []
+    for attempt in found:
+        if known := runs.get(int(attempt.matrix)):
+            _add(attempt, known)
+        yield attempt
+
+
+def _attempt(job: _Job, reading: Reading) -> Attempt:
+    created_at = reading.instant(job.created_at, "created_at")
+    finished_at = reading.instant(job.completed_at, "completed_at")
+    if job.conclusion == "skipped" and (finished_at or 0.0) - (created_at or 0.0) <= AT_ONCE:
+        reading.leave_out("skipped")
+    started_at = None
+    if job.runner_id or job.runner_name:
+        # the first step's clock has milliseconds, and is right where started_at was not rewritten
+        steps = [step for step in job.steps or () if step.started_at]
+        first = min(steps, key=attrgetter("number")).started_at if steps else None
+        times = [reading.instant(one, "started_at") for one in (job.started_at, first)]
+        started_at = max((one for one in times if one is not None), default=None)
+    if started_at is None and job.status in _HELD:
+        reading.leave_out(_HELD[job.status])
+    if started_at is None and finished_at is not None:
+        if job.conclusion == "success":
+            reading.leave_out("without a runner")
+        if created_at is not None and abs(finished_at - created_at) <= AT_ONCE:
+            reading.leave_out("cancelled at once, before any runner")
+    if created_at is None:
+        reading.noted["without created_at, their waits not known"] += 1
+    submitted_at = created_at if created_at is not None else started_at
+    if submitted_at is None:
+        reading.leave_out("without a time of creation")
+    return Attempt(
+        id=str(job.id),
+        submitted_at=submitted_at,
+        eligible_at=created_at,
+        started_at=started_at,
+        finished_at=finished_at,
+        result="open" if finished_at is None else _RESULTS.get(job.conclusion or "", "failed"),
+        job=f"{job.run_id}/{job.name}",
+        attempt=job.run_attempt,
+        runner=(job.runner_name or str(job.runner_id or "")) if started_at is not None else "",
+        platform=",".join(sorted(job.labels)),
+        kind=job.name,
+        matrix=str(job.run_id),
+        attributes={"workflow": job.workflow_name or "", "branch": job.head_branch or ""},
+        hosted=job.runner_group_name == HOSTED,
+    )
+
+
+def _delivered(deliveries: list[_Delivery], reading: Reading) -> Attempt:
+    """Return what all deliveries of one job say; they may be repeated, and out of order."""
+    stages = {"waiting": 1, "in_progress": 2, "completed": 3}
+    deliveries.sort(key=lambda d: (stages.get(d.action, 0), d.workflow_job.started_at or ""))
+    latest = deliveries[-1]
+    if copies := len(deliveries) - len({(d.action, d.workflow_job.started_at) for d in deliveries}):
+        reading.noted["webhook deliveries that came again"] += copies
+    later = {one.action: one.workflow_job for one in deliveries}
+    queued, job = later.get("queued"), latest.workflow_job
+    if job.created_at is None and queued and "waiting" not in later:
+        job.created_at = queued.started_at  # bodies of before 2022 have no other
+    attempt = _attempt(job, reading)
+    if (picked := later.get("in_progress")) and attempt.started_at is not None:
+        picked_at = reading.instant(picked.started_at, "started_at") or attempt.started_at
+        attempt.started_at = max(picked_at, attempt.started_at)
+    if "waiting" in later:
+        # an approval came first: it waited for a runner from when it was queued after that, which
+        # a body that repeats the creation does not say
+        at = reading.instant(queued.started_at, "started_at") if queued else None
+        attempt.eligible_at = at if at is not None and at > attempt.submitted_at else None
+        if attempt.eligible_at is None:
+            reading.noted["held back for an approval, their waits not known"] += 1
+    if latest.repository and latest.repository.full_name:
+        attempt.attributes["repository"] = latest.repository.full_name
+    return attempt
+
+
+def _add(attempt: Attempt, run: _Run) -> None:
+    actor = run.triggering_actor or run.actor
+    attempt.user = actor.login if actor else ""
+    more = {"event": run.event, "repository": run.repository and run.repository.full_name}
+    known = {name: text for name, text in more.items() if text}
+    attempt.attributes = {**attempt.attributes, **known}
+
+
+def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, object]]:
+    """Yield a page of jobs for each run, and one of all runs, as the API has them."""
+    words = {"succeeded": "success", "cancelled": "cancelled", "open": None}
+    users: dict[int, str] = {}
+    for run, some in enumerate(by_matrix(attempts), 1):
+        users[run] = some[0][1].user
+        jobs = [
+            {
+                "id": number,
+                "run_id": run,
+                "run_attempt": one.attempt,
+                "name": one.kind,
+                "status": "completed" if one.finished_at is not None else "in_progress",
+                "conclusion": words.get(one.result, "failure"),
+                "created_at": second(one.arrived_at),
+                "started_at": second(one.started_at or one.arrived_at),
+                "completed_at": second(one.finished_at),
+                "labels": one.platform.split(",") if one.platform else [],
+                "runner_id": 0,
+                "runner_name": one.runner,
+                "runner_group_name": HOSTED if one.hosted else "Default",
+            }
+            for number, one in some
+        ]
+        yield {"total_count": len(jobs), "jobs": jobs}
+    runs = [{"id": run, "event": "push", "actor": {"login": user}} for run, user in users.items()]
+    yield {"total_count": len(runs), "workflow_runs": runs}
+
+
+DAY = 86_400.0
+SOURCE = Source(read, knows, write, resolution=1.0, longest_open=5 * DAY)

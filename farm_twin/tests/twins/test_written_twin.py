@@ -1,0 +1,130 @@
+"""``farm twin``: the scenario that it writes waits as was checked, or nothing is written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from farm import simulate
+from farm.sim.fast.kernel import native
+from farm_twin.importing import load_records
+from farm_twin.tests.twins.test_twin import (
+    COLUMNS,
+    PEAKS,
+    TEAMS,
+    is_as_checked,
+    only,
+    ran,
+    recorded,
+    table,
+    waits_as_recorded,
+)
+from farm_twin.twins.twin import write_twin
+from tests.conftest import Said
+
+
+def twin_of_table(farm: Callable[..., Said], jobs: list[dict[str, object]], *words: str) -> Said:
+    """Return what ``farm twin`` says of a table of jobs."""
+    path = table(Path("log.csv"), jobs)
+    columns = [text for name in jobs[0] for text in ("--column", f"{name}={name}")]
+    return farm("twin", path, "-o", "mine.yaml", *columns, *words)
+
+
+def test_the_scenario_waits_as_the_records_do(tmp_path, farm: Callable[..., Said]):
+    """The file that is written, played as it stands, has the recorded mean wait."""
+    jobs = ran(6)
+    said = twin_of_table(farm, jobs)
+    assert said.code == 0
+    assert said.out.startswith("this farm waits as yours did: mean ")
+    assert (tmp_path / "mine.records" / "manifest.json").is_file()
+    summary = json.loads(farm("simulate", tmp_path / "mine.yaml", "--json").out)
+    mean = sum(job["started"] - job["submitted"] for job in jobs) / len(jobs)
+    assert summary["waiting_time_s"]["mean"] == pytest.approx(mean, rel=0.001)
+    assert "this twin's own errors" in " ".join(summary["remarks"])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_pool_that_keda_sizes(tmp_path):
+    """It is found, and its scenario, as it stands, waits as the check says: in phase, too."""
+    sizing = {"algorithm": "keda", "min": 0, "max": 11, "length": "waiting+running"}
+    pool = {"boot_time": "80s", "provisioner": {**sizing, "list_length": 1}}
+    path = recorded(tmp_path, pool, PEAKS, fair_share=["team"])
+    made = write_twin(load_records([path], "csv", COLUMNS), None, tmp_path / "mine.yaml")
+    one = only(made)
+    assert (one.algorithm, one.shape.runners) == ("keda", 11)
+    assert one.document["boot_time"] == pytest.approx(80.0, rel=0.15)
+    waits_as_recorded(one)
+    is_as_checked(tmp_path / "mine.yaml", made)
+    assert "first_plan: " in made.text
+    assert "did so at intervals of 15s or a multiple" in made.text
+    assert "nothing speaks against the defaults of stabilization_window, cooldown" in made.text
+
+
+def test_what_was_checked_is_what_is_written(tmp_path):
+    """Pools beside each other, one of them without labels; jobs of a third one have no waits."""
+    sizing = {"algorithm": "keda", "max": 9, "length": "waiting+running", "list_length": 1}
+    pools = [
+        {"name": "a", "boot_time": 77, "provisioner": sizing},
+        {"name": "b", "builders": 4, "pickup_time": "1300ms", "inter_job_time": "3457ms"},
+        {"name": "c", "builders": 2},
+    ]
+    times = {"count": 250, "service_time": {"lognormal": {"median": "4m", "sigma": 0.7}}}
+    jobs: dict[str, Any] = {**times, "poisson": {"rate": "70/h"}, **TEAMS}
+    document: dict[str, Any] = {
+        "seed": 4,
+        "pools": [{**one, "platform": {"processor": one["name"]}} for one in pools],
+        "workload": [{"arrivals": {**jobs, "platform": {"processor": n}}} for n in "abc"],
+        "scheduling": {"fair_share": ["team"], "weights": {"infra": 2}},
+    }
+    simulate(document, out=tmp_path / "truth")
+    records = load_records([tmp_path / "truth" / "jobs.csv"], "csv", COLUMNS)
+    hidden: dict[str, dict[str, Any]] = {"a": {"platform": ""}, "b": {}, "c": {"eligible_at": None}}
+    attempts = [msgspec.structs.replace(one, **hidden[one.platform[0]]) for one in records.attempts]
+    known = msgspec.structs.replace(records, attempts=attempts)
+    made = write_twin(known, None, tmp_path / "mine.yaml")
+    assert sorted(one.platforms[0] for one in made.pools) == ["", "b/virtual"]
+    assert "unjudged: since when these 250 jobs waited is not in the records" in made.remarks[-1]
+    is_as_checked(tmp_path / "mine.yaml", made)
+
+
+@pytest.mark.slow
+def test_a_search_is_bounded(tmp_path, monkeypatch, farm: Callable[..., Said]):
+    """By the time of a processor: the best so far is checked, and one line says so."""
+    sized = {"boot_time": "80s", "provisioner": {"algorithm": "gitlab", "min": 0, "max": 8}}
+    path = recorded(tmp_path, sized)
+    columns = [text for pair in COLUMNS.items() for text in ("--column", "=".join(pair))]
+    monkeypatch.setattr(native, "is_there", lambda: False)
+    monkeypatch.setattr("farm_twin.twins.twin.MOST_TIME", 0.3)
+    said = farm("twin", path, "-o", tmp_path / "mine.yaml", "--json", *columns)
+    said_so = "searched less far: the best of what was tried in 300ms of a processor, without the"
+    assert said.err.count(said_so) == 1
+    [pool] = json.loads(said.out)["pools"]
+    assert pool["check"] is not None
+    assert pool["played"] <= 60
+
+
+def test_nothing_is_written_of_a_farm_that_is_not_believable(tmp_path, farm: Callable[..., Said]):
+    """Exit 1, the reason in words, and no scenario that would answer falsely."""
+    said = twin_of_table(farm, ran(14, cap=1))
+    assert said.code == 1
+    assert said.out.startswith("no simulated farm that waits as yours did was found\n")
+    assert "not believable" in said.out
+    assert [one.name for one in tmp_path.iterdir()] == ["log.csv"]
+
+
+@pytest.mark.parametrize(
+    ("servers", "jobs", "words"),
+    [(6, 3, "found 3 jobs of a pool at most"), (99, 80, "every wait is zero")],
+)
+def test_records_that_carry_no_twin_are_refused(tmp_path, farm, servers, jobs, words):
+    """Too few of them, or without any wait: one message, exit 2, and nothing is written."""
+    said = twin_of_table(farm, ran(servers)[:jobs], "--quiet")
+    assert (said.code, said.out) == (2, "")
+    assert words in said.err
+    assert [one.name for one in tmp_path.iterdir()] == ["log.csv"]

@@ -1,0 +1,255 @@
+"""What in a pool's records no queue of slots explains: it is named, and not fitted.
+
+Jobs that wait while a runner of theirs stands idle wait for something else. If jobs that have a
+value in common (a label, a name, a column) waited so only while a constant number of them ran, that
+is a cap on them; if only they waited so, and at any number, a gate before them; if all did, another
+load on the runners, or a dispatcher that was slow or down.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from farm.core.fields import json_name
+from farm.records.attempt import Attempt
+from farm.results.table.columns import Floats
+from farm.units import format_roughly
+from farm_twin.diagnosis.figures import MIN_STALL_TIME, MIN_STALLED_JOBS
+from farm_twin.diagnosis.occupancy import counts_at, unlike_slots
+from farm_twin.twins.pools import PoolLoad, Shape
+from farm_twin.twins.runner_lives import CLOCKS
+
+Kind = Literal[
+    "never saturated",
+    "lost attempts",
+    "hidden order",
+    "cap",
+    "gate",
+    "idle runners",
+    "stall",
+    "several slots",
+]
+
+RARELY = 0.02
+"""Share of the waiting below which a pool never was full."""
+IDLE = 0.15
+"""Share of the waiting with idle runners, from which something else than slots is waited for."""
+NAMED = 0.05
+"""The same where a cap or a gate explains it."""
+HELD, LONG = 10, 60.0
+"""Jobs that each waited for this long (s) beside idle runners, from which a cap or a gate that
+holds nearly all of them is named, however small its share of the waiting."""
+OWN = ("cap", "gate")
+MOSTLY = 0.9
+"""Share of its own idle waiting in which a group runs a constant number, for a cap."""
+APART = 0.6
+"""Share of all idle waiting that is of one group, for a cap or gate of its own."""
+OVERTAKEN = 0.05
+"""Share of starts that overtook an older job, from which the order is not that of arrival."""
+MOST_VALUES = 200
+LEAST_WAIT = 30.0
+"""Mean wait below which nothing is looked for, seconds."""
+
+
+class Flag(msgspec.Struct, frozen=True, rename=json_name):
+    """Something that the records show and that no pool of slots explains."""
+
+    kind: Kind
+    text: str
+    #: little of the waiting is explained by it: it says nothing against the twin
+    small: bool = False
+
+
+def flags_of(shape: Shape, load: PoolLoad) -> Iterator[Flag]:
+    """Yield what is to be known before a twin of a pool is believed."""
+    if shape.missing or shape.tries.lost:
+        yield Flag("lost attempts", _lost(shape, len(load.attempts)))
+    if unlike := unlike_slots(np.array([attempt.slots for attempt in load.attempts])):
+        yield Flag("several slots", unlike)
+    idle = _IdleWaiting(shape, load)
+    waits = bool(load.waited.mean() >= LEAST_WAIT)
+    found = idle.explained() if (waits and idle.share >= NAMED) or idle.held_jobs >= HELD else None
+    # a new runner of one job starts for each: there is none that could be idle
+    share = IDLE if not shape.ephemeral else math.inf
+    if found is not None and found.kind not in OWN and not (waits and idle.share >= share):
+        found = None
+    if found is not None:
+        yield (found := msgspec.structs.replace(found, small=not (waits and idle.share >= NAMED)))
+    if (found is None or found.small) and shape.is_fixed and shape.saturated < RARELY:
+        yield Flag(
+            "never saturated",
+            f"its {shape.runners * shape.slots} slots were never all busy while jobs waited: "
+            "there are at least that many",
+        )
+    if waits and idle.stall and (found is None or found.kind == "idle runners"):
+        yield Flag(
+            "stall",
+            f"for {format_roughly(idle.stall)} jobs waited and none started on idle runners: leave "
+            "that time out",
+        )
+
+
+def _lost(shape: Shape, jobs: int) -> str:
+    # A recorded attempt is a job of the replay, so a loss that is in the records must not be drawn
+    # again. Attempts that are not took slots, too: these are lost and tried again in the twin.
+    parts = []
+    if shape.tries.lost:
+        parts.append(
+            f"{shape.tries.lost:,} attempts ended with their runner ({shape.tries.lost / jobs:.1%} "
+            "of the jobs); they are replayed as recorded, and none is lost again"
+        )
+    if shape.missing:
+        parts.append(
+            f"{shape.missing:,} earlier attempts are not in the records: {shape.loss_rate:g} "
+            "losses per builder-hour are drawn instead, so another run differs"
+        )
+    return "; ".join(parts)
+
+
+def overtaking(load: PoolLoad, shape: Shape) -> float:
+    """Return the share of starts, of those while others waited, that overtook an older job."""
+    started = load.arrived + load.waited
+    order = np.argsort(started, kind="stable")
+    # what is tried again may go back to its old place
+    again = np.array([one.attempt > 1 for one in load.attempts])
+    levels = np.array([one.level for one in load.attempts])
+    waited = load.waited > max(CLOCKS, 2 * shape.pickup_time)
+    late = 0
+    for level in np.unique(levels):
+        # a job that starts after a younger one was overtaken, if that has no higher level
+        others = np.where(again | (levels > level), -np.inf, load.arrived)
+        latest = np.maximum.accumulate(others[order])
+        own = (waited & (levels == level))[order]
+        late += int((own & (load.arrived[order] < latest - CLOCKS)).sum())
+    return late / max(1, int(waited.sum()))
+
+
+def hidden_order(overtaken: float) -> Flag:
+    """Return the flag of an order of which the records do not have the key."""
+    return Flag(
+        "hidden order",
+        f"{overtaken:.0%} of the starts were of jobs that a younger one had overtaken, and no "
+        "column explains the order: the mean may hold, the p95 does not",
+    )
+
+
+class _IdleWaiting:
+    """The waiting that passed while a runner of the pool stood idle."""
+
+    def __init__(self, shape: Shape, load: PoolLoad) -> None:
+        self.shape, self.load = shape, load
+        begins = load.arrived
+        started = begins + load.waited
+        # a slot is taken until it can be taken again
+        ended = started + load.ran + shape.turnaround
+        self.at = np.unique(np.concatenate([begins, started, ended]))
+        waiting, busy = counts_at(self.at, begins, started), counts_at(self.at, started, ended)
+        there = self._there(load.attempts, load.begins)
+        free = np.maximum(0.0, there * shape.slots - busy)
+        lasts = np.append(np.diff(self.at), 0.0)
+        self.idle = free >= max(1.0, 0.05 * shape.runners * shape.slots)
+        whole = float((waiting * lasts).sum())
+        self.lasts, self.whole = lasts, whole
+        self.share = float((waiting * lasts)[self.idle].sum()) / whole if whole else 0.0
+        self.stall = self._stall(waiting, started)
+        passed = np.append(0.0, np.cumsum(self.idle * lasts))
+        #: how long each job waited beside idle runners
+        self.own = passed[np.searchsorted(self.at, started)]
+        self.own -= passed[np.searchsorted(self.at, begins)]
+        self.held_jobs = int((self.own >= LONG).sum())
+        self.started = started
+
+    def _there(self, attempts: Sequence[Attempt], zero: float) -> Floats:
+        if self.shape.ephemeral or not self.shape.ever:
+            return np.full(len(self.at), float(self.shape.runners))
+        lives: dict[str, tuple[float, float]] = {}
+        for one in attempts:
+            start, end = (one.started_at or 0.0) - zero, (one.finished_at or 0.0) - zero
+            first, last = lives.get(one.runner, (start, end))
+            lives[one.runner] = min(first, start), max(last, end)
+        begins, ends = np.array(list(lives.values())).T
+        return counts_at(
+            self.at, np.clip(begins, None, self.at[-1]), np.clip(ends, None, self.at[-1])
+        )
+
+    def _stall(self, waiting: Floats, started: Floats) -> float:
+        """Return the longest time without a start while jobs waited and runners were idle."""
+        starts = np.unique(started)
+        longest = 0.0
+        for before, after in pairwise(starts.tolist()):
+            if after - before < MIN_STALL_TIME:
+                continue
+            some = (self.at >= before) & (self.at < after)
+            held = some & self.idle & (waiting >= MIN_STALLED_JOBS)
+            longest = max(longest, float(self.lasts[held].sum()))
+        return longest if longest >= MIN_STALL_TIME else 0.0
+
+    def explained(self) -> Flag:
+        """Return what explains the most of it."""
+        says = f"{self.share:.0%} of the waiting passed while runners were idle"
+        best: tuple[float, Flag] | None = None
+        for name, value, members in self._groups():
+            started = self.started[members]
+            waiting = counts_at(self.at, self.load.arrived[members], started)
+            running = counts_at(self.at, started, started + self.load.ran[members])
+            held = self.idle & (waiting > 0)
+            weight = (waiting * self.lasts)[held]
+            if not weight.sum():
+                continue
+            explains = float(weight.sum()) / self.whole
+            if explains < APART * self.share:
+                continue
+            if self.share < NAMED and (self.own[members] >= LONG).sum() < MOSTLY * self.held_jobs:
+                continue
+            counts = running[held]
+            # instants that are rounded, or late, overlap for a moment
+            spent = np.bincount(running.astype(int), self.lasts)
+            most = int(np.flatnonzero(spent > RARELY * spent[1:].sum())[-1])
+            capped = float(weight[counts >= most].sum() / weight.sum())
+            what = f"{name} {value}"
+            share = len(members) / len(self.load.attempts)
+            if capped >= MOSTLY and share < 1 - 1e-9:
+                flag = Flag(
+                    "cap",
+                    f"{says}; a cap of {most} at once on {what} explains {explains:.0%}",
+                )
+                score = 2 + explains - share
+            elif share < 0.5 and explains >= MOSTLY * self.share:
+                flag = Flag(
+                    "gate",
+                    f"{says}; {explains:.0%} by {what} alone, however many of it ran: something "
+                    "before the queue holds these (an approval, an environment)",
+                )
+                score = 1 + explains - share
+            else:
+                continue
+            if best is None or score > best[0]:
+                best = score, flag
+        if best is not None:
+            return best[1]
+        return Flag(
+            "idle runners",
+            f"{says}: another load on them, a slow dispatcher, or labels that differ",
+        )
+
+    def _groups(self) -> Iterator[tuple[str, str, Floats]]:
+        attempts = self.load.attempts
+        columns = {"label": [one.platform for one in attempts], "name": [o.kind for o in attempts]}
+        columns["user"] = [one.user for one in attempts]
+        for name in sorted({key for one in attempts for key in one.attributes}):
+            columns[name] = [one.attributes.get(name, "") for one in attempts]
+        for name, values in columns.items():
+            members: dict[str, list[int]] = defaultdict(list)
+            for place, value in enumerate(values):
+                members[value].append(place)
+            if len(members) <= MOST_VALUES:
+                for value, places in members.items():
+                    if value and len(places) >= 5:
+                        yield name, value, np.array(places)
