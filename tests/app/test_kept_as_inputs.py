@@ -124,8 +124,8 @@ def test_events_are_not_noted_for_a_run_that_is_kept_as_its_inputs(
         noted.append(more["noted"])
         return played(*given, **more)
 
-    played = sys.modules["farm.sim.engines"].play_columns  # type: ignore[attr-defined]
-    monkeypatch.setattr("farm.sim.engines.play_columns", play)
+    played = sys.modules["farm.sim.fast.door"].play_columns  # type: ignore[attr-defined]
+    monkeypatch.setattr("farm.sim.fast.door.play_columns", play)
     run = load_run(kept(traced, tmp_path / "kept"))
     assert len(run.jobs) == 4
     assert noted == [False, False]

@@ -26,11 +26,11 @@ from farm.sim.engines import (
     CompiledRun,
     Engine,
     StreamedRun,
+    Watch,
     chosen,
     play_seeds,
+    why_held,
 )
-from farm.sim.fast.coverage import why_not, why_whole
-from farm.sim.fast.play import Watch
 from farm.sim.garbage import no_garbage_collection
 from farm.sim.setting import Setting
 from farm.sim.too_large import expected_jobs, refuse_too_large
@@ -81,7 +81,7 @@ def simulated_run(
     held = "they are kept" if in_full or keep_events else ""
     if around is not None or engine == "reference":
         held = held or "the reference plays"
-    held = held or why_not(setting, estimator) or why_whole(scenario, setting)
+    held = held or why_held(scenario, setting, estimator)
     if load is None:
         refuse_too_large(scenario, held)
     inputs = digests_of(scenario) if out is not None or keep_events else {}

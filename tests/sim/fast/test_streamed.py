@@ -219,7 +219,7 @@ def test_a_summary_says_that_its_percentiles_are_near(monkeypatch):
     monkeypatch.setattr("farm.sim.engines.MOST_JOBS", 500)
     exact = simulated_run(scenario, in_full=False)
     assert "percentile_error" not in exact.summary
-    monkeypatch.setattr("farm.sim.engines.Tally", partial(Tally, max_exact=1999))
+    monkeypatch.setattr("farm.sim.fast.door.Tally", partial(Tally, max_exact=1999))
     near = simulated_run(scenario, in_full=False)
     assert near.summary["percentile_error"] == RELATIVE_ERROR
     [remark] = near.summary["remarks"]
