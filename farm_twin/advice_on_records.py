@@ -14,7 +14,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from farm.app.first_scenario import write_first_scenario
 from farm.app.runs.advice import MAX_DEVIATION, MAX_SEARCHED_JOBS, advice_for
 from farm.app.runs.simulated_run import simulated_run
 from farm.core.errors import FarmError
@@ -24,7 +23,9 @@ from farm.results.descriptive_statistics import Spread
 from farm.results.formatting import spoken_span
 from farm.results.summary.answer import answer_of_run
 from farm.scenario import load_scenario
+from farm.whole_files import write_document
 from farm_twin.diagnosis.verdict import Verdict
+from farm_twin.first_scenario import scenario_of_trace
 
 SHARE_OF_SETTING_UP: Final = 0.3
 """Of the time that it takes: the rest is the search."""
@@ -72,7 +73,8 @@ def advice_on_records(
         scenario_file = Path(folder) / "scenario.yaml"
         try:
             write_bundle(records, bundle)
-            write_first_scenario(scenario_file, records)
+            text, _ = scenario_of_trace(records, records.name, None)
+            write_document(scenario_file, text)
             run = simulated_run(load_scenario(scenario_file)).kept
         except FarmError:
             return AdviceOnRecords()

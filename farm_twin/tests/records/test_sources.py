@@ -22,7 +22,7 @@ from farm.records.json_stream import objects
 from farm.records.traces import foreign_table, read_records
 from farm.scenario import TraceOptions
 from farm_twin.importing import import_files, source_of
-from farm_twin.sources import SOURCES
+from farm_twin.sources import SOURCES, Sources
 from farm_twin.sources.slurm import nodes_of
 from farm_twin.tests.records.test_traps import github as job
 
@@ -111,6 +111,19 @@ def test_the_same_objects_in_any_packaging_are_the_same_bundle(source: str, tmp_
     assert waits(again) == expected
     if source != "kueue":  # a watch tells of the same workload repeatedly
         assert again.manifest.left_out["that came twice"] >= len(expected)
+
+
+def test_an_installed_package_adds_a_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Whoever has another system reads its records by one file and one entry, after ours."""
+    info = tmp_path / "drone-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: drone\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[farm.sources]\ndrone = drone_records:SOURCE\n")
+    (tmp_path / "drone_records.py").write_text("from farm_twin.sources.github import SOURCE\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    sources = Sources()
+    assert [*sources] == [*SOURCES, "drone"]
+    assert sources["drone"] is SOURCES["github"]
 
 
 def test_what_no_source_writes_is_recognised_as_lines_of_json(tmp_path: Path):
