@@ -65,6 +65,17 @@ def _own() -> Iterable[EntryPoint]:
     ]
 
 
+def loaded(entry: EntryPoint) -> Any:
+    """Return what an entry point names. Raises InputError if it cannot be loaded."""
+    try:
+        return entry.load()
+    except Exception as error:
+        raise InputError(
+            f"{entry.name} of {entry.group} cannot be loaded from {entry.value}: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+
+
 def on_records(name: str) -> Any:
     """Return what a package beside the farm does with the records of a real farm, by its name.
 
@@ -72,7 +83,7 @@ def on_records(name: str) -> Any:
     """
     for entry in entries(RECORDS):
         if entry.name == name:
-            return entry.load()
+            return loaded(entry)
     raise InputError(
         f"records: found no package for {name} in the group {RECORDS}; allowed: an installation "
         "that has one, as build-farm-emulator's has"

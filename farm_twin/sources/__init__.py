@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from farm.plugins.entry_points import SOURCES as GROUP
-from farm.plugins.entry_points import entries
+from farm.plugins.entry_points import entries, loaded
 from farm.records.attempt import Attempt
 from farm.records.reading import Reading
 from farm.records.source import Source
@@ -33,8 +33,8 @@ class Sources(Mapping[str, Source]):
         return named
 
     def __getitem__(self, name: str) -> Source:
-        """Return a source; KeyError: there is none of this name."""
-        source: Source = self._entries[name].load()
+        """Return a source; KeyError: there is none of this name; InputError: it is broken."""
+        source: Source = loaded(self._entries[name])
         return source
 
     def __iter__(self) -> Iterator[str]:

@@ -168,6 +168,18 @@ def test_what_no_package_does_with_records_is_one_message(monkeypatch: pytest.Mo
         write_first_scenario(Path("new.yaml"), Path("jobs.csv"))
 
 
+def test_the_farm_plays_without_its_wings(farm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever leaves a wing out has everything else; what needs it says so in a sentence."""
+    for name in [*sys.modules]:
+        if name.startswith("farm_twin"):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "farm_twin", None)
+    assert farm("simulate", "quickstart", "--quiet", "--out", "kept").code == 0
+    missing = farm("init", "kept/jobs.csv")
+    assert (missing.code, missing.err.count("\n")) == (2, 1)
+    assert "scenario of farm.records cannot be loaded from farm_twin" in missing.err
+
+
 def test_the_farms_own_commands_look_at_no_package(
     farm: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
