@@ -40,7 +40,7 @@ from farm.sim.fast.play import play as play_fast
 from farm.sim.setting import Setting
 from farm.sim.simulation import play
 from farm.sim.world import SimulatedWorld
-from farm.workload.columns import Block, JobColumns, Names
+from farm.workload.blocks import Block, JobColumns, Names
 
 FAST = native.is_there()
 LOAD = 0.8

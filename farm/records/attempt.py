@@ -11,14 +11,12 @@ from typing import Literal, NamedTuple, TypeVar
 import msgspec
 import numpy as np
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
+from farm.columns import Coded, Floats, Rows
 from farm.core.fields import json_name
-from farm.records.coded import Coded, Rows
 
 T = TypeVar("T")
 K = TypeVar("K")
-Times = NDArray[np.float64]
 _LEVEL = re.compile(r"-?[0-9]{1,9}")
 Result = Literal["succeeded", "failed", "cancelled", "lost", "open"]
 """How an attempt ended: by itself, well or not; cancelled; with its runner, or for another reason
@@ -104,9 +102,9 @@ class Happened(NamedTuple):
     """
 
     #: start - arrival, seconds; below 0 if the source's clocks differ
-    waited: Times
+    waited: Floats
     #: end - start, seconds
-    ran: Times
+    ran: Floats
     #: empty, or None for all: not known
     runners: Coded | None = None
     #: ``Result``; None for all: not known
@@ -115,9 +113,9 @@ class Happened(NamedTuple):
     @classmethod
     def between(
         cls,
-        arrived: Times,
-        started: Times,
-        finished: Times,
+        arrived: Floats,
+        started: Floats,
+        finished: Floats,
         runners: Coded | None = None,
         results: Coded | None = None,
     ) -> Happened | None:
@@ -139,7 +137,7 @@ class Happened(NamedTuple):
 
     def taken(self, order: Rows) -> Happened:
         """Return what happened to the jobs at these positions, in this order."""
-        runners, results = (one and one.taken(order) for one in (self.runners, self.results))
+        runners, results = (one and one[order] for one in (self.runners, self.results))
         return Happened(self.waited[order], self.ran[order], runners, results)
 
     @classmethod
@@ -170,6 +168,6 @@ def by_word(words: Mapping[T, str]) -> dict[str, T]:
     return {word: meaning for meaning, text in words.items() for word in text.split()}
 
 
-def times_of(attempts: Sequence[Attempt], name: str) -> Times:
+def times_of(attempts: Sequence[Attempt], name: str) -> Floats:
     """Return a field of attempts as numbers; nan: there is none."""
     return np.array(list(map(attrgetter(name), attempts)), np.float64)

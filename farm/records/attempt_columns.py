@@ -9,18 +9,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from farm.records.attempt import Attempt, Times
-from farm.records.coded import Coded, Rows
+from farm.columns import Coded, Floats, Rows
+from farm.records.attempt import Attempt
 
 
 class AttemptColumns(NamedTuple):
     """Columns of attempts, a row for each; instants are seconds since 1970, nan: there is none."""
 
-    submitted_at: Times
-    eligible_at: Times
-    started_at: Times
-    finished_at: Times
-    slots: Times
+    submitted_at: Floats
+    eligible_at: Floats
+    started_at: Floats
+    finished_at: Floats
+    slots: Floats
     #: which try of its job a row is, from 1
     number: NDArray[np.float64]
     hosted: NDArray[np.bool_]
@@ -63,17 +63,17 @@ class AttemptColumns(NamedTuple):
         )
 
     @property
-    def arrived_at(self) -> Times:
+    def arrived_at(self) -> Floats:
         """When each could start, or was submitted if that is not known."""
         return np.where(np.isnan(self.eligible_at), self.submitted_at, self.eligible_at)
 
     @property
-    def waited(self) -> Times:
+    def waited(self) -> Floats:
         """The waits, seconds; nan: it did not start, or since when it waited is not known."""
         return self.started_at - self.eligible_at
 
     @property
-    def ran(self) -> Times:
+    def ran(self) -> Floats:
         """How long each held its slot, seconds; nan: it did not start, or did not end."""
         return self.finished_at - self.started_at
 
@@ -87,9 +87,9 @@ class AttemptColumns(NamedTuple):
             slots=self.slots[rows],
             number=self.number[rows],
             hosted=self.hosted[rows],
-            runner=self.runner.taken(rows),
-            platform=self.platform.taken(rows),
-            kind=self.kind.taken(rows),
+            runner=self.runner[rows],
+            platform=self.platform[rows],
+            kind=self.kind[rows],
         )
 
     def rows_by_platform(self) -> Iterator[tuple[str, NDArray[np.int64]]]:

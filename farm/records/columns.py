@@ -13,17 +13,15 @@ from itertools import chain
 from typing import TYPE_CHECKING, TextIO
 
 import numpy as np
-from numpy.typing import NDArray
 
+from farm.columns import Floats, distinct
 from farm.core.errors import did_you_mean
 from farm.records.attempt import Result, by_word
-from farm.records.coded import distinct
 from farm.units import ALLOWED_TIME, SECONDS, parse_time
 
 if TYPE_CHECKING:
     from _csv import Reader
 
-Floats = NDArray[np.float64]
 CALENDAR = 1e8
 """An instant from here on is of the calendar (1973), not of the records' own time."""
 SEPARATORS = ",;\t|"

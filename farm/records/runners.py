@@ -14,10 +14,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from farm.columns import Floats, Rows
 from farm.core.fields import json_name
-from farm.records.attempt import Times
 from farm.records.attempt_columns import AttemptColumns
-from farm.records.coded import Rows
 
 ROUNDING = 1e-6
 """Seconds by which an end that is a sum of rounded numbers is off, beside its resolution."""
@@ -49,7 +48,8 @@ class RunnerRows(NamedTuple):
     @classmethod
     def of(cls, attempts: AttemptColumns) -> RunnerRows:
         """Return which of these attempts started on which runner."""
-        codes, names = attempts.runner
+        codes = attempts.runner.codes
+        names = attempts.runner.values
         has_name = np.array([name != "" for name in names], np.bool_)
         started = np.flatnonzero(has_name[codes] & ~np.isnan(attempts.started_at))
         jobs = np.bincount(codes[started], minlength=len(names))
@@ -95,7 +95,7 @@ class RunnerRows(NamedTuple):
         gone_at = np.where(np.isnan(last_end), joined_at, last_end)
 
         by_start = np.lexsort((started, owners))
-        platforms = attempts.platform.taken(self.rows[by_start[firsts]]).tolist()
+        platforms = attempts.platform[self.rows[by_start[firsts]]].tolist()
 
         has_ended = ~np.isnan(ended)
         slots = _most_at_once_by_owner(
@@ -116,7 +116,7 @@ def runners_of(attempts: AttemptColumns, resolution: float) -> list[Runner]:
 
 
 def _most_at_once_by_owner(
-    begins: Times, ends: Times, owners: NDArray[np.int64], count: int, resolution: float
+    begins: Floats, ends: Floats, owners: NDArray[np.int64], count: int, resolution: float
 ) -> NDArray[np.int64]:
     """Return how many of each owner's spans overlapped at most; see ``most_at_once``.
 
@@ -134,7 +134,7 @@ def _most_at_once_by_owner(
     return most
 
 
-def most_at_once(begins: Times, ends: Times, resolution: float = 0.0) -> int:
+def most_at_once(begins: Floats, ends: Floats, resolution: float = 0.0) -> int:
     """Return how many spans overlapped at most, by more than the resolution; at least 1."""
     ended_by = np.sort(np.maximum(begins, ends - resolution))
     begun = np.sort(begins)
@@ -145,9 +145,9 @@ def most_at_once(begins: Times, ends: Times, resolution: float = 0.0) -> int:
 class JobSpans(NamedTuple):
     """When jobs that ran could start, did, and ended; seconds."""
 
-    eligible_at: Times
-    started_at: Times
-    ended_at: Times
+    eligible_at: Floats
+    started_at: Floats
+    ended_at: Floats
 
     def taken(self, rows: Rows) -> JobSpans:
         """Return those of some rows."""

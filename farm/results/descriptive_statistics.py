@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from farm.results.table.columns import Floats
+from farm.columns import Floats
 
 
 class Spread(msgspec.Struct, frozen=True):

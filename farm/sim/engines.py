@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar, get_args
 import numpy as np
 
 from farm.assembly import estimator_of, make_rules
+from farm.columns import Floats
 from farm.core.commands import Command, EndJob
 from farm.core.errors import InputError, not_among
 from farm.core.events import Event
 from farm.core.model import Job
 from farm.core.rules import Estimator
 from farm.forecasts.runtime.oracle import Oracle
-from farm.results.table.columns import Floats
 from farm.results.table.records import Recorder, RunRecords
 from farm.scenario import Scenario
 from farm.sim.fast import door as fast

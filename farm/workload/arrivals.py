@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
+from farm.columns import Floats
 from farm.scenario.workload import Releases
-from farm.workload.columns import Floats
 from farm.workload.streams import logarithms, uniforms
 
 HOUR = 3600.0

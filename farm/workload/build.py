@@ -23,7 +23,7 @@ from farm.scenario import Scenario
 from farm.scenario.checks import default_platform, refuse_unrunnable
 from farm.scenario.workload import Arrivals, Generator, Matrices, Source, Trace
 from farm.workload import generators
-from farm.workload.columns import Block, JobColumns, joined
+from farm.workload.blocks import Block, JobColumns, joined
 from farm.workload.own_jobs import distinct, generated
 from farm.workload.recorded import trace_jobs
 from farm.workload.traits import Streams, source_streams
@@ -236,7 +236,7 @@ def _recorded(
     if not alone and (matrix := records.details.get("matrix")) is not None:
         # apart from those of other sources
         own = [f"{prefix}-{one}" if isinstance(one, str) and one else one for one in matrix.values]
-        details = {**records.details, "matrix": matrix._replace(values=own)}
+        details = {**records.details, "matrix": matrix.with_values(own)}
         records = records._replace(details=details)
 
     ids = records.ids

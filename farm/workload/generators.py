@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from farm.columns import Array, Coded, Floats
 from farm.core.model import Platform
-from farm.records.coded import Array, Coded
 from farm.scenario.workload import Arrivals, Matrices, Releases
 from farm.workload.arrivals import instants
-from farm.workload.columns import Block, Floats, Names, joined
+from farm.workload.blocks import Block, Names, joined
 from farm.workload.streams import OfSeveral, chooser, drawn, uniforms
 from farm.workload.traits import Columns, Draws, Streams, longest, longest_rules, traits_adder
 

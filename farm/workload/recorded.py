@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
+from farm.columns import Coded
 from farm.core.model import Job, Platform
-from farm.records.coded import Coded
 from farm.records.traces import read_records
 from farm.records.traces.records import Records
 from farm.scenario.workload import TraceOptions
-from farm.workload.columns import JobColumns, Names
+from farm.workload.blocks import JobColumns, Names
 from farm.workload.traits import (
     Columns,
     Streams,

@@ -17,9 +17,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from farm.records.coded import Coded, zeros
+from farm.columns import Coded, Floats, zeros
 from farm.scenario.distributions import Capped, Interpolated, Memoryless, Quantile
-from farm.workload.columns import Floats
 
 #: numbers of a stream that are drawn at a time by NumPy's generator: 14 ns each, else 22
 MANY = 1 << 15

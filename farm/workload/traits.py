@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from farm.records.coded import Array, Coded, combined
+from farm.columns import Array, Coded, Floats, combined
 from farm.scenario.traits import CHOSEN, Action, Declared, Fails, Heavy, Traits, WorkSize
-from farm.workload.columns import DEFAULTS, Block, Column, Floats
+from farm.workload.blocks import DEFAULTS, Block, Column
 from farm.workload.streams import Bits, chooser, drawn, stream, uniforms
 
 Columns = dict[str, Any]
@@ -156,7 +156,8 @@ def _fails(rule: Fails, rng: Bits) -> Draw:
 
     def fails(columns: Columns) -> Array:
         share = _by_kind(columns, lambda kind: by_kind.get(kind, 0.0))
-        return uniforms(rng, _count(columns)) < share
+        failing: Array = uniforms(rng, _count(columns)) < share
+        return failing
 
     return fails
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from farm.columns import Floats
 from farm.core.contention.laws import THESIS_TABLE
 from farm.core.errors import InputError
 from farm.results.figures.lines import Figure
@@ -16,16 +17,7 @@ from farm.scenario.distributions import Distribution
 from farm.scenario.load import load_scenario
 from farm.workload import build_jobs
 from farm_studies.thesis.evaluation import OnStep, numbers
-from farm_studies.thesis.job_sets import (
-    ALPHA,
-    SEED,
-    Draw,
-    Floats,
-    JobSet,
-    marked,
-    model_sets,
-    pareto,
-)
+from farm_studies.thesis.job_sets import ALPHA, SEED, Draw, JobSet, marked, model_sets, pareto
 from farm_studies.thesis.model import (
     ALL,
     MAKESPAN,

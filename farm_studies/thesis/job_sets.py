@@ -13,13 +13,13 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from farm.columns import Floats
 from farm.core.model import Job
 
 ALPHA, SEED, MAX_SETS = 1.161, 1161, 1000
 #: section 5.1: ten matrices, four runs each; the first of four is discarded
 MATRICES, RUNS = 10, 4
 
-Floats = npt.NDArray[np.float64]
 JobSet = tuple[Job, ...]
 Draw = Callable[[np.random.RandomState, tuple[int, int]], Floats]
 """Service times (s) of a number of sets, each of a number of jobs, drawn by this generator."""

@@ -8,9 +8,10 @@ import msgspec
 import numpy as np
 
 from farm.app.api import run
+from farm.columns import Floats
 from farm.results.figures.page import Section, Table
 from farm_studies.thesis.evaluation import SEVERAL, SINGLE, OnStep, play_asleep
-from farm_studies.thesis.job_sets import RUNS, Floats, JobSet, jenkins_sets
+from farm_studies.thesis.job_sets import RUNS, JobSet, jenkins_sets
 from farm_studies.thesis.model import (
     ALL,
     MAKESPAN,

@@ -8,10 +8,11 @@ import msgspec
 import numpy as np
 
 from farm.assembly import make_rules
+from farm.columns import Floats
 from farm.scenario import load_scenario
 from farm.sim.engines import Case, ends_of_cases
 from farm.sim.setting import Setting
-from farm_studies.thesis.job_sets import Floats, JobSet
+from farm_studies.thesis.job_sets import JobSet
 
 #: name in the thesis -> policy (random: a drawn permutation, as scores)
 POLICY_OF = {

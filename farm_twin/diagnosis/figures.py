@@ -17,11 +17,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from farm.columns import Flags, Floats, distinct
 from farm.core.fields import json_name
 from farm.records.attempt import Attempt
 from farm.records.attempt_columns import AttemptColumns
 from farm.records.bundle import Bundle, Manifest
-from farm.records.coded import distinct
 from farm.records.reading import OnShare, part, unseen
 from farm.records.runners import (
     ROUNDING,
@@ -33,7 +33,6 @@ from farm.records.runners import (
     times_between,
 )
 from farm.results.descriptive_statistics import Spread, spread_of
-from farm.results.table.columns import Flags, Floats
 from farm_twin.diagnosis.occupancy import (
     Spans,
     Steps,
@@ -156,8 +155,8 @@ def platforms_of(attempts: AttemptColumns, manifest: Manifest) -> Iterator[Platf
     place_of = {name: place for place, name in enumerate(by_runner.names)}
     for name, rows in attempts.rows_by_platform():
         # one that is named may have started jobs of other platforms alone
-        codes, names = attempts.runner.taken(rows)
-        named = {names[code] for code in np.unique(codes).tolist()}
+        runner = attempts.runner[rows]
+        named = {runner.values[code] for code in np.unique(runner.codes).tolist()}
         places = sorted(place_of[runner] for runner in named if runner in place_of)
         rows_of_runners = by_runner.taken(places)
         yield PlatformRecords(

@@ -11,10 +11,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from farm.columns import Floats
 from farm.core.errors import TraceError
 from farm.records.attempt import times_of
 from farm.records.bundle import Bundle
-from farm.results.table.columns import Floats
 
 MIN_SHARE_OF_FULL = 0.9
 """Share of the most jobs that ever ran at once, from which a limit on them was reached: between

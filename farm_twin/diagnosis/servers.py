@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from farm.columns import Floats
 from farm.results.descriptive_statistics import quantile
-from farm.results.table.columns import Floats
 
 LEVEL = 0.95
 """The quantile of the waits that is compared with the objective."""

@@ -8,11 +8,11 @@ from functools import cached_property
 
 import numpy as np
 
+from farm.columns import Floats
 from farm.forecasts.runtime.survival import survival
 from farm.records.attempt_columns import AttemptColumns
 from farm.records.columns import CALENDAR
 from farm.results.descriptive_statistics import quantile
-from farm.results.table.columns import Floats
 
 MIN_JOBS_OF_HOUR = 5
 """Known waits of an hour of the week, from which its p95 is a figure."""

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
+from farm.columns import Floats
 from farm.core.fields import json_name
-from farm.results.table.columns import Floats
 
 LONG, MANY = 60.0, 100
 """A pool is loaded if this number of jobs waited for longer than this (s)."""

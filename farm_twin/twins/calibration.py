@@ -16,8 +16,8 @@ from operator import attrgetter
 import msgspec
 import numpy as np
 
+from farm.columns import Floats
 from farm.records.attempt import grouped
-from farm.results.table.columns import Floats
 from farm.units import format_roughly
 from farm_twin.twins.candidates import CHOSEN, Candidate, fewer, rarely_changed, rounded
 

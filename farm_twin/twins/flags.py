@@ -17,9 +17,9 @@ from typing import Literal
 import msgspec
 import numpy as np
 
+from farm.columns import Floats
 from farm.core.fields import json_name
 from farm.records.attempt import Attempt
-from farm.results.table.columns import Floats
 from farm.units import format_roughly
 from farm_twin.diagnosis.figures import MIN_STALL_TIME, MIN_STALLED_JOBS
 from farm_twin.diagnosis.occupancy import counts_at, unlike_slots

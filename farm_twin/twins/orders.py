@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from farm.columns import Floats
 from farm.core.queues.fair_share.score import weight
 from farm.records.attempt import Attempt
-from farm.results.table.columns import Floats
 from farm_twin.twins.pools import PoolLoad
 
 Order = Mapping[str, Any]

@@ -19,10 +19,10 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from farm.columns import Floats
 from farm.records.attempt import Attempt, grouped
 from farm.records.bundle import Bundle, Clock
 from farm.records.runners import JobSpans, Runner, most_at_once, successions, times_between
-from farm.results.table.columns import Floats
 from farm_twin.diagnosis.occupancy import counts_at
 from farm_twin.twins.runner_lives import (
     CLOCKS,

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import numpy as np
 
+from farm.columns import Floats
 from farm.records.attempt import Attempt
-from farm.results.table.columns import Floats
 
 PERIODS = (5.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 90.0, 120.0, 180.0, 300.0, 600.0)
 """Seconds between two plans that are looked for."""

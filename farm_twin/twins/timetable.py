@@ -15,9 +15,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from farm.columns import Floats
 from farm.records.attempt import grouped
 from farm.records.columns import CALENDAR
-from farm.results.table.columns import Floats
 from farm.scenario.times_of_week import format_time_of_week
 from farm_twin.diagnosis.occupancy import counts_at
 

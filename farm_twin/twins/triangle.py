@@ -13,11 +13,11 @@ from typing import Literal
 import msgspec
 import numpy as np
 
+from farm.columns import Floats
 from farm.core.fields import json_name
 from farm.core.model import Job
 from farm.results.comparison.significance import student_quantile
 from farm.results.formatting import readable_span
-from farm.results.table.columns import Floats
 from farm.scenario import load_scenario
 from farm.workload import build_jobs
 from farm_twin.twins.baseline import IDLE, MEAN_SHARE, SECONDS, Interval

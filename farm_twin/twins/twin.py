@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
+from farm.columns import Floats
 from farm.core.errors import InputError, TraceError
 from farm.core.fields import json_name
 from farm.records.attempt import Attempt
@@ -21,7 +22,6 @@ from farm.records.columns import CALENDAR
 from farm.records.reading import part
 from farm.records.traces.bundle import retries_first
 from farm.results.formatting import readable_percent, readable_span
-from farm.results.table.columns import Floats
 from farm.sim.engines import is_compiled
 from farm.units import many
 from farm.whole_files import write_document

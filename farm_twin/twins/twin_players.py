@@ -8,18 +8,18 @@ from itertools import islice
 import msgspec
 import numpy as np
 
+from farm.columns import Floats
 from farm.core.model import Job, Platform
 from farm.records.attempt import Attempt
 from farm.records.traces.bundle import records_of
 from farm.records.traces.records import selected
-from farm.results.table.columns import Floats
 from farm.scenario import load_scenario
 from farm.scenario.file.document import parse_document
 from farm.scenario.times_of_week import format_time_of_week
 from farm.scenario.workload import TraceOptions
 from farm.sim.engines import OneLoad
+from farm.workload.blocks import Block, JobColumns
 from farm.workload.build import jobs_of_records
-from farm.workload.columns import Block, JobColumns
 from farm_twin.twins.candidates import Candidate
 from farm_twin.twins.orders import Places
 from farm_twin.twins.pools import PoolLoad, Shape

@@ -15,11 +15,11 @@ from operator import attrgetter
 
 import numpy as np
 
+from farm.columns import Floats
 from farm.core.errors import TraceError
 from farm.records.attempt import Attempt, grouped
 from farm.records.bundle import Bundle
 from farm.records.traces.bundle import without_losses
-from farm.results.table.columns import Floats
 from farm.scenario.file.document import document_text
 from farm.units import many
 from farm_twin.twins.tries import tries_of

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import farm
+from farm.columns import Coded
 from farm.results.summary.fairness import SlotShares, max_min_shares
-from farm.results.table.columns import Coded
 from farm.results.table.job_columns import Jobs
 
 times = st.floats(0.0, 50.0).map(lambda time: round(time, 2))

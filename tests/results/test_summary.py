@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import farm
+from farm.columns import Coded
 from farm.core.commands import EndJob, StartJob
 from farm.core.events import BuilderJoined, EstimateMade, JobFinished, JobsSubmitted
 from farm.core.model import Builder, Job
@@ -29,7 +30,7 @@ from farm.results.summary.fairness import jain_index
 from farm.results.summary.figures import RunInfo
 from farm.results.summary.summary import Quiescence, Summary, summarise
 from farm.results.summary.table import render_summary
-from farm.results.table.columns import Coded, Table
+from farm.results.table.columnar_table import Table
 from farm.results.table.records import Recorder, RunRecords
 from farm.results.table.runs import Runs
 from farm.testing import small_scenario
@@ -280,7 +281,7 @@ def test_a_summary_is_readable(summary: Summary) -> None:
 def as_list(table: Table, name: str) -> list[Any]:
     """Return a column's values; None: none, which unlike NaN is equal to itself."""
     column = getattr(table, name)
-    values = column.each() if isinstance(column, Coded) else column
+    values = column.tolist() if isinstance(column, Coded) else column
     return [None if value != value else value for value in (() if values is None else values)]
 
 

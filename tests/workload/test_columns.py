@@ -11,7 +11,7 @@ import pytest
 from farm.core.model import JOB_FIELDS, Job
 from farm.scenario.distributions import Distribution
 from farm.workload import build_jobs, build_several, stream
-from farm.workload.columns import DEFAULTS, JobColumns
+from farm.workload.blocks import DEFAULTS, JobColumns
 from farm.workload.generators import serials
 from farm.workload.streams import MANY, drawn, uniforms
 

@@ -14,13 +14,13 @@ import numpy as np
 
 from farm.app.long_running.snapshots import farm_of
 from farm.assembly import estimator_of, make_rules, pool_specs
+from farm.columns import Floats
 from farm.core.errors import InputError, StateError
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.live.operating.answers import FarmImage
 from farm.results.formatting import spoken_span
 from farm.scenario import Scenario, TwinErrors
 from farm.scenario.model import NOT_DISTINGUISHABLE
-from farm.sim.rollouts.draws import Floats
 from farm.sim.rollouts.rollout import Fork, rollouts
 from farm.sim.rollouts.wait_quantiles import Rollouts
 from farm.sim.world import Arrivals

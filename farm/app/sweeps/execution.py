@@ -25,7 +25,7 @@ from farm.scenario.file.document import parse_document
 from farm.sim.too_large import expected_jobs, refuse_too_large
 from farm.whole_files import read_whole, write_whole
 from farm.workload import Several, Workload, build_several, build_workload
-from farm.workload.columns import JobColumns
+from farm.workload.blocks import JobColumns
 
 MOST_HELD = 1_000_000
 """Jobs that are held for the next run."""

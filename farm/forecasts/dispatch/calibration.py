@@ -24,15 +24,13 @@ from contextlib import suppress
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from farm.columns import Floats
 from farm.core.events import Event, JobStarted
 from farm.core.scheduler import Scheduler
 from farm.core.state.working_state import JobState
 from farm.forecasts.dispatch.at_submission import Forecast, executing
 from farm.forecasts.runtime.survival import survival
-
-Floats = NDArray[np.float64]
 
 LEVELS = tuple(number / 10 for number in range(1, 10))
 """The quantiles of an estimate."""

@@ -14,12 +14,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from farm.columns import Floats
 from farm.core.model import Platform
 from farm.forecasts.dispatch.builder_pools import BuilderPools
 from farm.forecasts.dispatch.view import FarmView, JobView
 from farm.upstream.launchpad import LAUNCHPAD, LAUNCHPAD_2010, PAGE, Rules
 
-Floats = NDArray[np.float64]
 Counts = NDArray[np.intp]
 
 FARM = Rules(name="farm", sees_cancelling=True, shared_builders=True)

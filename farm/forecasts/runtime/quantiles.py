@@ -16,8 +16,8 @@ from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from farm.columns import Floats
 from farm.core.model import Builder, Job, Outcome
 from farm.core.rules import EndedAttempt
 from farm.forecasts.runtime.interface import (
@@ -52,9 +52,6 @@ PART = 0.25
 MOST_COMMON = 1.0
 #: of a history, as it is dumped
 PARTS = ("ratios", "work", "began", "ended")
-
-
-Floats = NDArray[np.float64]
 
 
 class Line(NamedTuple):

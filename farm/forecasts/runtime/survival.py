@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from farm.columns import Floats
 
 #: equally likely parts that continue a distribution beyond what has been seen
 TAIL = 10

@@ -18,9 +18,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from farm.columns import Floats
 from farm.forecasts.runtime.survival import EVENLY, Running, Survival, seen_from, survival
-
-Floats = NDArray[np.float64]
 
 #: runs up to which a kind counts as young; of older ones as many, the last, are used
 FEW = 20

@@ -14,8 +14,8 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from farm.columns import columns_of
 from farm.core.errors import TraceError
-from farm.records.coded import columns_of
 from farm.records.reading import read_bytes
 from farm.records.traces.records import Records
 from farm.units import many

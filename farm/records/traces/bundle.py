@@ -25,11 +25,11 @@ import numpy as np
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from farm.columns import Coded, combined
 from farm.core.errors import TraceError
 from farm.core.model import Platform
 from farm.records.attempt import Attempt, Happened, times_of
 from farm.records.bundle import read_bundle
-from farm.records.coded import Coded, combined
 from farm.records.traces.records import Records
 
 UNLABELLED = "unlabelled"
@@ -92,17 +92,17 @@ def _details(ran: list[Attempt]) -> dict[str, Coded]:
     firsts, codes = combined([of("user"), of("attributes")], len(ran))
     each = [ran[first] for first in firsts.tolist()]
     columns = {
-        "platform": platform._replace(
-            values=[Platform(one) if one else unlabelled for one in platform.values]
+        "platform": platform.with_values(
+            [Platform(label) if label else unlabelled for label in platform.values]
         ),
         "kind": of("kind"),
         "matrix": of("matrix"),
         "attributes": Coded(codes, [one.traits for one in each]),
         "level": Coded(codes, [one.level for one in each]),
-        "fails": result._replace(values=[one == "failed" for one in result.values]),
+        "fails": result.with_values([word == "failed" for word in result.values]),
     }
     return {
-        field: column._replace(values=[value or UNSET for value in column.values])
+        field: column.with_values([value or UNSET for value in column.values])
         for field, column in columns.items()
         if any(column.values)
     }

@@ -26,12 +26,12 @@ import numpy as np
 from msgspec import UNSET
 from msgspec.structs import astuple, replace
 
+from farm.columns import Array, Coded, Floats, Rows
 from farm.core.errors import TraceError, did_you_mean, nearest
 from farm.core.fields import FieldError
 from farm.core.model import JOB_FIELDS, Job, Platform
 from farm.csv_cells import as_given, blocks, harmless
-from farm.records.attempt import Happened, Times
-from farm.records.coded import Array, Coded, Rows
+from farm.records.attempt import Happened
 from farm.records.columns import result_of
 from farm.records.job_columns import COLUMNS, platform_of
 from farm.records.traces.records import Records
@@ -153,7 +153,7 @@ def _details(table: Gathered, layout: Layout, rows: Rows) -> dict[str, Coded]:
             continue
         column = table.coded[place]
         if not isinstance(rows, slice):  # values of rows that are left out must not be checked
-            column = column.taken(rows).as_they_appear()
+            column = column[rows].as_they_appear()
         values = _values(name, column.values)
         if any(value is not UNSET for value in values):
             field = COLUMNS.get(name, "fails")  # an outcome tells which jobs fail
@@ -166,7 +166,7 @@ def by_column(text: str) -> Iterator[list[list[str]]]:
     return blocks(text, ",")
 
 
-def _checked(name: str, numbers: Times) -> Times:
+def _checked(name: str, numbers: Floats) -> Floats:
     """Return a column that must have a number in each row; raises for what is wrong."""
     holds = JOB_FIELDS[COLUMNS[name]].limit.holds
     if not (holds(numbers.min()) and holds(numbers.max())):  # so is what lies between
@@ -250,7 +250,7 @@ def _check_number(name: str, text: str, where: str) -> None:
 
 
 def _happened(
-    arrived: Times, found: Gathered, places: Mapping[str, int], rows: Rows
+    arrived: Floats, found: Gathered, places: Mapping[str, int], rows: Rows
 ) -> Happened | None:
     """Return what happened to a run's jobs, by its columns ``RECORDED``."""
     nothing = Coded.same("", len(arrived))
@@ -259,12 +259,11 @@ def _happened(
         for name in RECORDED[:2]
     )
     words, builders = (
-        found.coded[places[name]].taken(rows) if name in places else nothing
-        for name in RECORDED[2:]
+        found.coded[places[name]][rows] if name in places else nothing for name in RECORDED[2:]
     )
-    results = words._replace(values=[result_of(word, 0.0, 0.0) for word in words.values])
+    results = words.with_values([result_of(word, 0.0, 0.0) for word in words.values])
     outcomes = results if any(words.values) else None
-    runners = builders._replace(values=_given(builders.values))
+    runners = builders.with_values(_given(builders.values))
     return Happened.between(arrived, started, finished, runners, outcomes)
 
 
@@ -361,7 +360,7 @@ class Gathered(NamedTuple):
     """The columns of a table that are used, by their places in it."""
 
     names: list[str]
-    numbers: dict[int, Times]
+    numbers: dict[int, Floats]
     texts: dict[int, list[str]]
     coded: dict[int, Coded]
 
@@ -377,7 +376,7 @@ def gathered(
     """
     names: list[str] = []
     kinds: Mapping[int, Kind] = {}
-    numbers: dict[int, list[Times]] = defaultdict(list)
+    numbers: dict[int, list[Floats]] = defaultdict(list)
     texts: dict[int, list[str]] = defaultdict(list)
     coded: dict[int, _Coding] = defaultdict(_Coding)
     for columns in blocks:
@@ -399,7 +398,7 @@ def gathered(
     )
 
 
-def numbers_of(cells: list[str]) -> Times:
+def numbers_of(cells: list[str]) -> Floats:
     """Return cells as numbers, nan for empty ones. Raises ValueError for what is none."""
     try:  # as JSON, many times as fast as singly
         found = np.array(_NUMBERS(f"[{','.join(cells)}]"), np.float64)

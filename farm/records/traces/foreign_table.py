@@ -37,10 +37,10 @@ from pathlib import Path
 import numpy as np
 from msgspec import UNSET
 
+from farm.columns import Array, Coded, Floats, combined
 from farm.core.errors import TraceError
 from farm.csv_cells import blocks
-from farm.records.attempt import Happened, Times
-from farm.records.coded import Array, Coded, combined
+from farm.records.attempt import Happened
 from farm.records.columns import (
     CALENDAR,
     MILLISECONDS,
@@ -115,13 +115,13 @@ def _read(path: Path, text: str, fields: Mapping[str, str]) -> Records:
     rows = np.flatnonzero(why.codes == 0)
     late = times["started"] < times["submitted"] - NOISE
     refuse_clocks(int((late | (why.codes == ENDED_BEFORE)).sum()), len(late), f"{path}: ")
-    given = {ours: column.taken(rows) for ours, column in given.items()}
+    given = {ours: column[rows] for ours, column in given.items()}
     times = {ours: column[rows] for ours, column in times.items()}
     details = _details(given, times, rows, refused)
     if refused:
         row, _, message = min(refused)
         raise TraceError(f"{path}:{_line(text, row)}: {message}")
-    left_out = Counter(why.taken(np.flatnonzero(why.codes)).tolist())
+    left_out = Counter(why[np.flatnonzero(why.codes)].tolist())
     if not len(rows):
         left = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
         raise TraceError(f"{path}: found no job that can be used" + (f": {left}" if left else ""))
@@ -160,8 +160,9 @@ def _given(
             cells = list(map(str.strip, found.texts[place]))
             columns[place] = Coded(np.arange(len(cells)), cells)
         else:
-            codes, values = found.coded[place]
-            columns[place] = Coded(codes, list(map(str.strip, values))).distinct()
+            column = found.coded[place]
+            stripped = column.with_values(list(map(str.strip, column.values)))
+            columns[place] = stripped.distinct()
     return {ours: columns[place] for ours, place in places.items()}, refused
 
 
@@ -232,7 +233,7 @@ def _check(fields: Mapping[str, str], header: list[str], path: Path) -> None:
 
 def _times(
     given: Mapping[str, Coded], units: Mapping[str, str], refused: list[Refused]
-) -> dict[str, Times]:
+) -> dict[str, Floats]:
     """Return the times of all rows, seconds, also those that follow from others; nan: none.
 
     A column has dates, or numbers of the trace's own time: what differs from the first is refused.
@@ -252,7 +253,7 @@ def _times(
     return {**times, "started": started, "finished": finished, "duration": duration}
 
 
-def _column(column: Coded, ours: str, unit: str, order: int, refused: list[Refused]) -> Times:
+def _column(column: Coded, ours: str, unit: str, order: int, refused: list[Refused]) -> Floats:
     """Return a column as seconds; what follows its first wrong value is not read."""
     is_given = [text.lower() not in NO_VALUE for text in column.values]
     texts = [text for text, known in zip(column.values, is_given, strict=True) if known]
@@ -295,7 +296,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _why_left_out(times: Mapping[str, Times]) -> Coded:
+def _why_left_out(times: Mapping[str, Floats]) -> Coded:
     """Return why each row makes no job; empty: it does."""
     wrong = [np.isnan(times["submitted"]), np.isnan(times["duration"]), times["duration"] < 0]
     reasons = ("without an arrival", "never ran, or had not ended", "ended before the start")
@@ -303,7 +304,7 @@ def _why_left_out(times: Mapping[str, Times]) -> Coded:
 
 
 def _details(
-    given: Mapping[str, Coded], times: Mapping[str, Times], rows: Array, refused: list[Refused]
+    given: Mapping[str, Coded], times: Mapping[str, Floats], rows: Array, refused: list[Refused]
 ) -> dict[str, Coded]:
     """Return the further fields of the jobs; UNSET: nothing is given."""
     found: dict[str, Coded] = {}
@@ -314,7 +315,7 @@ def _details(
         if ours in (*INSTANTS, "duration", "wait"):
             continue
         if ours == "id":
-            _put(found, "id", column._replace(values=[text or UNSET for text in column.values]))
+            _put(found, "id", column.with_values([text or UNSET for text in column.values]))
             continue
         if name not in COLUMNS:
             others[ours] = column
@@ -332,10 +333,10 @@ def _details(
                 row = int(rows[np.argmax(known.codes == place)])
                 refused.append((row, order, str(error).removeprefix(": ")))
                 break
-        _put(found, COLUMNS[name], known._replace(values=values))
+        _put(found, COLUMNS[name], known.with_values(values))
     if others:
         firsts, codes = combined(list(others.values()), len(rows))
-        texts = zip(*(column.taken(firsts).tolist() for column in others.values()), strict=True)
+        texts = zip(*(column[firsts].tolist() for column in others.values()), strict=True)
         rows_named = (zip(others, row, strict=True) for row in texts)
         named = [{ours: text for ours, text in row if text} for row in rows_named]
         _put(found, "attributes", Coded(codes, [one or UNSET for one in named]))
@@ -351,7 +352,7 @@ def _put(found: dict[str, Coded], field: str, column: Coded) -> None:
         found[field] = column
 
 
-def _happened(given: Mapping[str, Coded], times: Mapping[str, Times]) -> Happened | None:
+def _happened(given: Mapping[str, Coded], times: Mapping[str, Floats]) -> Happened | None:
     """Return what the rows say of their attempts; without a start its wait is not known."""
     submitted = times["submitted"]
     # instants of another clock than the arrival's tell nothing
@@ -366,13 +367,13 @@ def _happened(given: Mapping[str, Coded], times: Mapping[str, Times]) -> Happene
     known = [Coded(np.isnan(at).astype(np.int8), (0.0, None)) for at in (started, finished)]
     columns = [given.get("result", nothing), *known]
     firsts, codes = combined(columns, len(submitted))
-    each = zip(*(column.taken(firsts).tolist() for column in columns), strict=True)
+    each = zip(*(column[firsts].tolist() for column in columns), strict=True)
     results = Coded(codes, [result_of(*row) for row in each])
     return Happened(started - submitted, finished - started, given.get("runner", nothing), results)
 
 
 def _records(
-    given: Mapping[str, Coded], times: Mapping[str, Times], details: dict[str, Coded]
+    given: Mapping[str, Coded], times: Mapping[str, Floats], details: dict[str, Coded]
 ) -> Records:
     for field, ours in (("arrived_at", "submitted"), ("service_time", "duration")):
         if field in details:
@@ -394,7 +395,7 @@ def _records(
     )
 
 
-def _instants(texts: list[str], unit: str) -> Times | None:
+def _instants(texts: list[str], unit: str) -> Floats | None:
     """Return instants of one form as ``_instant`` does; None: they have several, or one is none."""
     found = numbers_in(texts, unit)
     if found is None:

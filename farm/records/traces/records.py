@@ -10,9 +10,9 @@ import numpy as np
 from msgspec import UNSET
 from numpy.typing import NDArray
 
+from farm.columns import Coded, Floats
 from farm.core.errors import TraceError
-from farm.records.attempt import Happened, Times
-from farm.records.coded import Coded
+from farm.records.attempt import Happened
 from farm.scenario.workload import TraceOptions
 from farm.units import many
 
@@ -21,9 +21,9 @@ class Records(NamedTuple):
     """The jobs of a trace, in the order of the file."""
 
     #: arrivals, seconds of the trace's own time
-    arrived: Times
+    arrived: Floats
     #: service times, seconds
-    service: Times
+    service: Floats
     #: the trace's own ids, unique; None: it has no ids
     ids: list[str] | None = None
     #: further fields of the jobs, by the name of a Job's field; UNSET: nothing is known of it
@@ -45,7 +45,7 @@ class Records(NamedTuple):
             arrived=self.arrived[order],
             service=self.service[order],
             ids=self.ids and [self.ids[place] for place in order.tolist()],
-            details={field: found.taken(order) for field, found in self.details.items()},
+            details={field: found[order] for field, found in self.details.items()},
             width=None if self.width is None else self.width[order],
             happened=self.happened and self.happened.taken(order),
         )

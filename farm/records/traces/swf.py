@@ -33,10 +33,10 @@ import msgspec
 import numpy as np
 from msgspec import UNSET
 
+from farm.columns import Array, Coded, Floats, combined, distinct
 from farm.core.errors import TraceError, not_among
 from farm.core.model import JOB_FIELDS, Platform
-from farm.records.attempt import Happened, Result, Times
-from farm.records.coded import Array, Coded, combined, distinct
+from farm.records.attempt import Happened, Result
 from farm.records.reading import read_bytes
 from farm.records.traces.records import Records
 
@@ -76,7 +76,7 @@ class SwfLog(NamedTuple):
     """An SWF file: its header (each key's values in order) and its lines of 18 numbers."""
 
     header: dict[str, list[str]]
-    lines: Times
+    lines: Floats
 
 
 def read(path: Path, fields: Mapping[str, str] | None = None) -> Records:
@@ -91,7 +91,7 @@ def read(path: Path, fields: Mapping[str, str] | None = None) -> Records:
     finished = np.where(_is_among(status, PARTS), np.nan, started + run)
     width = np.where(lines[:, PROCESSORS] >= 1, lines[:, PROCESSORS], lines[:, REQUESTED])
     known = _repeating(status)
-    results = known._replace(values=[_RESULTS.get(one, "succeeded") for one in known.values])
+    results = known.with_values([_RESULTS.get(one, "succeeded") for one in known.values])
     return Records(
         submitted.copy(),
         run.copy(),
@@ -103,7 +103,7 @@ def read(path: Path, fields: Mapping[str, str] | None = None) -> Records:
     )
 
 
-def _ids(jobs: Times) -> list[str] | None:
+def _ids(jobs: Floats) -> list[str] | None:
     """Return the numbers as text, rounded; None: they are not distinct."""
     if not np.signbit(jobs).any() and ((jobs < 2**53) & (jobs == np.floor(jobs))).all():
         are_distinct = len(distinct(jobs)[0]) == len(jobs)
@@ -112,7 +112,7 @@ def _ids(jobs: Times) -> list[str] | None:
     return found if len(set(found)) == len(found) else None
 
 
-def _is_among(column: Times, values: Sequence[float]) -> Array:
+def _is_among(column: Floats, values: Sequence[float]) -> Array:
     found: Array = np.logical_or.reduce([column == value for value in values])
     return found
 
@@ -145,7 +145,7 @@ def read_log(path: Path) -> SwfLog:
     return SwfLog(header, lines[:known])
 
 
-def by_column(piece: bytes) -> Times | None:
+def by_column(piece: bytes) -> Floats | None:
     """Return the numbers of lines that have nothing but them, as ``_by_line`` does; else None.
 
     They are read as one list in JSON, whose numbers are those that Python reads, if not all.
@@ -171,7 +171,7 @@ def by_column(piece: bytes) -> Times | None:
     return np.frombuffer(packed).reshape(-1, len(FIELDS))
 
 
-def _by_line(piece: bytes, first: int, path: Path) -> Times:
+def _by_line(piece: bytes, first: int, path: Path) -> Floats:
     lines = piece.decode(errors="replace").split("\n")
     numbered = ((number, line.strip()) for number, line in enumerate(lines, first))
     found = [
@@ -206,7 +206,7 @@ def _float(word: str) -> float:
         return math.nan
 
 
-def _jobs(log: SwfLog) -> tuple[Times, dict[str, int]]:
+def _jobs(log: SwfLog) -> tuple[Floats, dict[str, int]]:
     """Return one line a job: those with an arrival that did run, parts combined.
 
     And how many others there are, by reason.
@@ -228,7 +228,7 @@ def _jobs(log: SwfLog) -> tuple[Times, dict[str, int]]:
     return lines[~(cancelled | unknown)] if any(left_out.values()) else lines, left_out
 
 
-def _put_together(lines: Times) -> Times:
+def _put_together(lines: Floats) -> Floats:
     """Add up the run times of each job's parts; its last part decides how it ended."""
     whole: dict[float, list[float]] = {}
     made: list[list[float]] = []
@@ -256,7 +256,7 @@ def _mapping(path: Path, changes: Mapping[str, str]) -> dict[str, int]:
     return mapping
 
 
-def _details(lines: Times, mapping: dict[str, int], path: Path) -> dict[str, Coded]:
+def _details(lines: Floats, mapping: dict[str, int], path: Path) -> dict[str, Coded]:
     """Return the further fields of the jobs; jobs with the same attributes share one dict."""
     columns = {part: _repeating(lines[:, place]) for part, place in mapping.items()}
     found: dict[str, Coded] = {}
@@ -266,7 +266,7 @@ def _details(lines: Times, mapping: dict[str, int], path: Path) -> dict[str, Cod
             field, place = JOB_FIELDS[part], mapping[part]
             least = 1 if part == "threads" else 0
             values = [field.kind(v) if v >= least else UNSET for v in columns[part].values]
-            found[part] = columns[part]._replace(values=values)
+            found[part] = columns[part].with_values(values)
             for code, value in enumerate(values):
                 if value is not UNSET and not field.limit.holds(value):
                     row = int(np.argmax(columns[part].codes == code))
@@ -278,7 +278,7 @@ def _details(lines: Times, mapping: dict[str, int], path: Path) -> dict[str, Cod
         if part in columns:
             place, column = mapping[part], columns[part]
             values = [made(name) if (name := _named(place, v)) else UNSET for v in column.values]
-            found[part] = column._replace(values=values)
+            found[part] = column.with_values(values)
     known = [part for part in mapping if part not in found]
     firsts, codes = combined([columns[part] for part in known], len(lines))
     named = {}
@@ -294,7 +294,7 @@ def _details(lines: Times, mapping: dict[str, int], path: Path) -> dict[str, Cod
     return {field: one for field, one in found.items() if {*map(id, one.values)} != {id(UNSET)}}
 
 
-def _repeating(column: Times) -> Coded:
+def _repeating(column: Floats) -> Coded:
     values, _, codes = distinct(column)
     return Coded(codes, values.tolist())
 

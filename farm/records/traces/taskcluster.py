@@ -12,9 +12,9 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from farm.columns import Coded
 from farm.core.errors import TraceError
 from farm.records.attempt import Happened
-from farm.records.coded import Coded
 from farm.records.reading import read_bytes
 from farm.records.traces.records import Records
 

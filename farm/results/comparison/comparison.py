@@ -14,6 +14,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from farm.columns import Array, Flags, Floats, Numbers, known
 from farm.core.errors import InputError
 from farm.core.fields import json_name
 from farm.results.comparison import RELEVANT
@@ -47,8 +48,7 @@ from farm.results.comparison.significance import (
 from farm.results.recorded_run import FinishedRun
 from farm.results.summary.figures import Figures
 from farm.results.summary.summary import Summary
-from farm.results.table.columns import Flags, Floats, Numbers, known
-from farm.results.table.job_table import Array, JobTable, joined
+from farm.results.table.job_table import JobTable, joined
 from farm.scenario import TwinErrors
 from farm.terminal.tables import as_html
 

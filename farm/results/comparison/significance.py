@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from farm.results.table.columns import Floats, Numbers
+from farm.columns import Floats, Numbers
 
 CONFIDENCE = 0.95
 RESAMPLES = 1000

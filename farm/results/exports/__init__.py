@@ -11,11 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
+from farm.columns import Array, Flags
 from farm.core.errors import InputError
 from farm.results.exports import batsim, swf, taskcluster
 from farm.results.run_directory import Run
-from farm.results.table.columns import Flags
-from farm.results.table.job_table import Array
 
 
 def _export_csv(run: Run, out: Path) -> int:

@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from farm.columns import Numbers, known, numbered, total
 from farm.core.commands import (
     Command,
     DrainBuilder,
@@ -38,7 +39,6 @@ from farm.core.events import (
     UndrainRequested,
 )
 from farm.results.run_directory import Run
-from farm.results.table.columns import Numbers, known, numbered, total
 from farm.results.table.job_table import JobTable
 from farm.results.table.jobs_csv import write_jobs
 

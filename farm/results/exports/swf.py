@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
+from farm.columns import Floats, Numbers, numbered
 from farm.results.run_directory import Run
-from farm.results.table.columns import Floats, Numbers, numbered
 
 STATUS = {"succeeded": 1, "failed": 0, "cancelled": 5, "lost": -1}
 

@@ -184,11 +184,11 @@ def event_store(
 
 
 def _of_tasks(jobs: Jobs) -> Iterator[TimedEvent]:
-    jobs = jobs.taken((jobs.builder.numbers >= 0) & ~np.isnan(jobs.started_at))
+    jobs = jobs.taken((jobs.builder.codes >= 0) & ~np.isnan(jobs.started_at))
     started_at, finished_at = (np.maximum(jobs.submitted_at, at)
                                for at in (jobs.started_at, jobs.finished_at))  # fmt: skip
     times = (jobs.submitted_at.tolist(), started_at.tolist(), finished_at.tolist())
-    for name, builder, *at in zip(jobs.job_id, jobs.builder.each(), *times, strict=True):
+    for name, builder, *at in zip(jobs.job_id, jobs.builder.tolist(), *times, strict=True):
         yield at[0], "task-created", name, []
         yield at[1], "task-started", name, [builder]
         yield at[2], "task-resolved", name, []
@@ -200,7 +200,7 @@ def _of_workers(builders: Builders) -> Iterator[TimedEvent]:
     )
     sizes = (builders.slots.tolist(), builders.speed.tolist())
     times = (at.tolist() for at in (requested_at, builders.joined_at, builders.gone_at))
-    for name, slots, speed, *at in zip(builders.builder.each(), *sizes, *times, strict=True):
+    for name, slots, speed, *at in zip(builders.builder.tolist(), *sizes, *times, strict=True):
         size = {"capacity": slots, "utility": speed}
         for when, what, more in zip(at, _OF_WORKERS, ([size], [], []), strict=True):
             if not math.isnan(when):

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from farm.columns import Floats
 from farm.core.errors import InputError, file_access
 from farm.results.figures.time_axis import (
     MOST_BESIDE_ROWS,
@@ -27,7 +28,6 @@ from farm.results.figures.time_axis import (
     axis_name,
     time_ticks,
 )
-from farm.results.table.columns import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from farm.columns import Flags, Floats, time_within
 from farm.core.events import PoolPlanned
 from farm.results.log.reader import select
 from farm.results.table.builder_columns import BuilderLives, Builders
-from farm.results.table.columns import Flags, Floats, time_within
 from farm.results.table.job_table import JobTable
 
 BINS = 400

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from farm.columns import Floats, known
 from farm.core.errors import InputError, not_among
 from farm.results.figures.chart import COLOURS, HATCHES, WIDTH, Chart, colour, label, time_unit
 from farm.results.figures.time_axis import WallClock
@@ -20,7 +21,6 @@ from farm.results.report.over_time import (
     reusing,
 )
 from farm.results.summary.summary import Summary
-from farm.results.table.columns import Floats, known
 from farm.results.table.job_table import JobTable
 from farm.units import format_time
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from farm.columns import known
 from farm.results.comparison.comparison import Comparison
 from farm.results.comparison.sweep import Sweep
 from farm.results.comparison.tables import remarks
 from farm.results.formatting import readable_percent, readable_span, sentence
 from farm.results.money import Currency, is_money, readable_cost, readable_monthly
 from farm.results.summary.summary import Summary
-from farm.results.table.columns import known
 from farm.results.table.job_table import JobTable
 from farm.scenario import TwinErrors
 from farm.units import many

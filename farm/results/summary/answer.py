@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from farm.columns import Flags, Floats, time_within
 from farm.core.model import Platform
 from farm.results.figures.time_axis import WallClock, instant
 from farm.results.formatting import spoken_in, spoken_number, spoken_span, spoken_unit
@@ -15,7 +16,6 @@ from farm.results.money import Currency, is_money, readable_monthly
 from farm.results.summary.costs import Part
 from farm.results.summary.lateness import MAX_SHARE, Lateness
 from farm.results.summary.summary import Summary
-from farm.results.table.columns import Flags, Floats, time_within
 from farm.results.table.job_table import JobTable
 from farm.scenario import Pool, Scenario
 from farm.units import format_time, many

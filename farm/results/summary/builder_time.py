@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from farm.columns import Flags, Floats, Numbers
 from farm.core.fields import json_name
 from farm.results.table.builder_columns import Builders
-from farm.results.table.columns import Flags, Floats, Numbers
 from farm.results.table.runs import Runs
 
 
@@ -56,11 +56,11 @@ class BuilderTimes(msgspec.Struct, frozen=True):
 def builder_counts(runs: Runs, window: Window) -> list[BuilderCounts]:
     """Count what happened to the builders of each run in the window."""
     records = runs.records
-    builders, run = records.builders, runs.of_builder[records.builders.builder.numbers]
+    builders, run = records.builders, runs.of_builder[records.builders.builder.codes]
     ran = np.zeros(len(records.pool_of), np.bool_)
-    ran[records.attempts.builder.numbers] = True
+    ran[records.attempts.builder.codes] = True
     joined, gone = window.holds(builders.joined_at), window.holds(builders.gone_at)
-    idle = joined & ~ran[builders.builder.numbers]
+    idle = joined & ~ran[builders.builder.codes]
     there = present(builders, window, runs.last_at[run])
     columns = (
         runs.counted(run[window.holds(builders.requested_at)]),
@@ -77,13 +77,13 @@ def builder_counts(runs: Runs, window: Window) -> list[BuilderCounts]:
 def builder_times(runs: Runs, window: Window) -> BuilderTimes:
     """Sum up the time of each run's builders in the window."""
     builders, held = runs.records.builders, runs.records.attempts
-    run = runs.of_builder[builders.builder.numbers]
+    run = runs.of_builder[builders.builder.codes]
     there = present(builders, window, runs.last_at[run])
     busy = window.overlap(held.dispatched_at, held.ended_at)
     return BuilderTimes(
         present=runs.total(run, there).tolist(),
         slots=runs.total(run, there * builders.slots).tolist(),
-        busy=runs.total(runs.of_builder[held.builder.numbers], busy).tolist(),
+        busy=runs.total(runs.of_builder[held.builder.codes], busy).tolist(),
     )
 
 

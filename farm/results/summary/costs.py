@@ -16,18 +16,11 @@ from typing import get_args
 import msgspec
 import numpy as np
 
+from farm.columns import Floats, Numbers, Rows, in_order_of_appearance, numbered, which
 from farm.core.fields import json_name
 from farm.core.model import Outcome, Platform
 from farm.results.descriptive_statistics import Spread
 from farm.results.summary.builder_time import Window, present
-from farm.results.table.columns import (
-    Floats,
-    Numbers,
-    Rows,
-    in_order_of_appearance,
-    numbered,
-    which,
-)
 from farm.results.table.job_columns import Jobs
 from farm.results.table.runs import Runs
 
@@ -100,10 +93,10 @@ class Costs:
         self._pay(runs, window, bills)
         held = records.attempts
         self._times = window.overlap(held.dispatched_at, held.ended_at)
-        self._pool = records.pool_of[held.builder.numbers]
+        self._pool = records.pool_of[held.builder.codes]
         some = which((self._times > 0) & (self._pool >= 0))
         pools, times = records.builders.pool.values, self._times[some]
-        of = runs.of_builder[held.builder.numbers[some]] * len(pools) + self._pool[some]
+        of = runs.of_builder[held.builder.codes[some]] * len(pools) + self._pool[some]
         for number, busy in enumerate(_sums(of, times)):
             self._paid[number // len(pools)][pools[number % len(pools)]].busy_time += busy
 
@@ -134,18 +127,18 @@ class Costs:
         ``pool``: the pool of each row; None: the pool where it ended.
         """
         if pool is None:
-            pool = self._records.pool_of[jobs.builder.numbers[rows]]
+            pool = self._records.pool_of[jobs.builder.codes[rows]]
         return places_of(jobs, rows, pool, self._records.builders.pool.values)
 
     def _pay(self, runs: Runs, window: Window, bills: Mapping[str, Bill]) -> None:
         builders = runs.records.builders
-        run = runs.of_builder[builders.builder.numbers]
+        run = runs.of_builder[builders.builder.codes]
         there = present(builders, window, runs.last_at[run])
         start = np.where(np.isnan(builders.requested_at), builders.joined_at, builders.requested_at)
         gone_at = np.where(np.isnan(builders.gone_at), runs.last_at[run], builders.gone_at)
         for number, name in enumerate(builders.pool.values):
             bill = bills.get(name, Bill())
-            some = (builders.pool.numbers == number) & ~np.isnan(start)
+            some = (builders.pool.codes == number) & ~np.isnan(start)
             of, begin = run[some], start[some]
             used = np.maximum(0.0, gone_at[some] - begin)
             times = window.overlap(begin, begin + bill.paid_time(used))
@@ -183,9 +176,9 @@ def places_of(
     """Return the place of each row, numbered in order of appearance; ``pool``: that of each row."""
     # of jobs without attributes it is the last
     invocation_of, names = numbered([*jobs.invocation.values, ""])
-    invocation = invocation_of[jobs.attributes.numbers[rows]]
+    invocation = invocation_of[jobs.attributes.codes[rows]]
     platforms, invocations = len(jobs.platform.values), len(names)
-    code = ((pool + 1) * platforms + jobs.platform.numbers[rows]) * invocations + invocation
+    code = ((pool + 1) * platforms + jobs.platform.codes[rows]) * invocations + invocation
     number, found = in_order_of_appearance(code)
     parts = (
         (*divmod(rest, platforms), name)

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from farm.results.table.columns import Floats, Numbers
+from farm.columns import Floats, Numbers
 from farm.results.table.job_columns import Jobs
 
 MAX_STEPS = 256
@@ -61,7 +61,7 @@ class SlotShares:
         last_end = float(finished_at.max())
         while last_end >= self._step * self._steps:
             self._double()
-        row = self._rows_of(jobs.platform.numbers[some], jobs.platform.values, party[some], names)
+        row = self._rows_of(jobs.platform.codes[some], jobs.platform.values, party[some], names)
 
         ran = ~np.isnan(dispatched_at)
         opened, held = 0, 1

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
+from farm.columns import Flags, Numbers, numbered
 from farm.core.fields import json_name
 from farm.core.queues.fair_share.keys import NO_KEY
 from farm.results.descriptive_statistics import Spread, spread_of
@@ -23,7 +24,6 @@ from farm.results.summary.builder_time import (
 from farm.results.summary.costs import Bill, Costs, JobCounts, Parts, Place
 from farm.results.summary.fairness import SlotShares
 from farm.results.summary.switches import keys_of_switches, switches_of, values_of
-from farm.results.table.columns import Flags, Numbers, numbered
 from farm.results.table.job_columns import Jobs, by_outcome, invocation_of
 from farm.results.table.runs import Runs
 
@@ -108,7 +108,7 @@ class Counted:
         self._info, self._runs = info, runs._replace(records=records)
         self.records = records
         self.jobs, self.lost = records.within(arrivals.start, arrivals.end)
-        self._run = runs.of_builder[self.jobs.builder.numbers]
+        self._run = runs.of_builder[self.jobs.builder.codes]
         self.makespans = [
             float(finished_at.max() - arrived_at.min()) if len(arrived_at) else None
             for finished_at, arrived_at in zip(
@@ -162,7 +162,7 @@ class Counted:
             return spread_of(waits[started[some]]), spread_of(responses[jobs.served[some]])
 
         ended = map(by_outcome, jobs.outcomes(of, len(places)))
-        endless = zip(lost.platform.each(), lost.invocation.each(), strict=True)
+        endless = zip(lost.platform.tolist(), lost.invocation.tolist(), strict=True)
         never = Counter[Place](("", platform, charged or "") for platform, charged in endless)
         found = dict(zip(places, ended, strict=True))
         return Parts(self.costs, self.lengths[0], found, never, spreads_of)
@@ -191,12 +191,12 @@ class Counted:
         """Return the number of switches of each run, and the time that they took."""
         records, window = self.records, self._info.window
         builders = records.builders
-        pool_of = dict(zip(builders.builder.numbers.tolist(), builders.pool.each(), strict=True))
+        pool_of = dict(zip(builders.builder.codes.tolist(), builders.pool.tolist(), strict=True))
         pools = [pool_of.get(number) or "" for number in range(len(records.pool_of))]
         # what was before a job that counts need not count itself
         is_switch, times = switches_of(records.jobs, pools, keys, self._info.switch_times)
         is_switch &= window.holds(records.jobs.arrived_at)
-        run = self._runs.of_builder[records.jobs.builder.numbers][is_switch]
+        run = self._runs.of_builder[records.jobs.builder.codes][is_switch]
         return self._runs.counted(run), self._runs.total(run, times[is_switch]).tolist()
 
     def _counts(self) -> list[JobCounts]:
@@ -246,4 +246,4 @@ def parties_of(jobs: Jobs, fair_share: Sequence[str]) -> tuple[Numbers, list[str
     invocations = [invocation_of(one, ()) for one in jobs.attributes.values]
     # jobs without attributes are the last
     of, names = numbered([*(name.partition("/")[0] for name in invocations), ""])
-    return of[jobs.attributes.numbers], names
+    return of[jobs.attributes.codes], names

@@ -11,8 +11,8 @@ import math
 
 import numpy as np
 
+from farm.columns import Floats, Numbers, which
 from farm.results.descriptive_statistics import Spread
-from farm.results.table.columns import Floats, Numbers, which
 
 #: bits of the mantissa that belong to the number of a bin
 PRECISION = 9

@@ -22,6 +22,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
+from farm.columns import Floats
 from farm.core.errors import InputError, not_among
 from farm.core.model import Cause, Platform
 from farm.results.descriptive_statistics import quantile
@@ -30,7 +31,6 @@ from farm.results.summary.costs import Part
 from farm.results.summary.histogram import Histogram
 from farm.results.summary.summary import Summary
 from farm.results.summary.tally import MEASURED, Tallied
-from farm.results.table.columns import Floats
 from farm.results.table.job_columns import Jobs
 from farm.results.table.records import RunRecords
 from farm.scenario import Pool
@@ -295,7 +295,7 @@ def _of_pool(jobs: Jobs, name: str, pools: Sequence[Pool]) -> Jobs:
     if not name:
         return jobs
     is_asked = [_is_asked(name, pools, platform) for platform in jobs.platform.values]
-    return jobs.taken(np.isin(jobs.platform.numbers, np.flatnonzero(is_asked)))
+    return jobs.taken(np.isin(jobs.platform.codes, np.flatnonzero(is_asked)))
 
 
 def _is_asked(name: str, pools: Sequence[Pool], platform: Platform) -> bool:

@@ -14,6 +14,7 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
+from farm.columns import known
 from farm.core.fields import json_name
 from farm.core.model import Cause
 from farm.core.queues.fair_share.keys import attributes_of_key
@@ -24,7 +25,6 @@ from farm.results.summary.costs import JobCounts, Part
 from farm.results.summary.figures import Counted, Figures, RunInfo, WorldName
 from farm.results.summary.lateness import Lateness
 from farm.results.summary.tally import CountedInPieces, Tallied
-from farm.results.table.columns import known
 from farm.results.table.job_columns import Jobs
 from farm.results.table.records import RunRecords
 from farm.results.table.runs import Runs
@@ -254,7 +254,7 @@ def jobs_given_up(records: RunRecords) -> list[str]:
     count = int(given_up.sum())
     if not count:
         return []
-    platforms = sorted({str(platform) for platform in jobs.platform[given_up].each()})
+    platforms = sorted({str(platform) for platform in jobs.platform[given_up].tolist()})
     were = "was" if count == 1 else "were"
     text = (
         f"{many(count, 'job')} for {', '.join(platforms)} {were} given up and cancelled: no "
@@ -323,13 +323,13 @@ def quiescence(records: RunRecords, info: RunInfo) -> Quiescence | None:
     has_left = builders.gone_at <= ends_at  # false for NaN: it never left
     has_joined = builders.joined_at <= ends_at
     holds_slot = (attempts.dispatched_at <= ends_at) & (ends_at < attempts.ended_at)
-    busy_builders = set(attempts.builder.numbers[holds_slot].tolist())
+    busy_builders = set(attempts.builder.codes[holds_slot].tolist())
     last_finish = float(jobs.finished_at.max(initial=ends_at))
 
     left_over: dict[str, int] = {}
     if _ramped_down(records, info, ends_at):
         was_requested = np.fmin(builders.requested_at, builders.joined_at) <= ends_at
-        pools = Counter(builders.taken(was_requested & ~has_left).pool.each())
+        pools = Counter(builders.taken(was_requested & ~has_left).pool.tolist())
         left_over = dict(sorted((pools - Counter(info.keeps)).items()))
     return Quiescence(
         open_jobs=int(is_open.sum()) + int(is_lost.sum()),

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from farm.columns import Flags, Floats, Numbers, numbered
 from farm.core.model import Job
 from farm.core.queues.fair_share.keys import NO_KEY, PathExtractor
-from farm.results.table.columns import Flags, Floats, Numbers, numbered
 from farm.results.table.job_columns import Jobs
 
 
@@ -40,12 +40,12 @@ def switches_of(
         keys: of which a change is a switch.
         switch_times: what a change takes, by pool and key (s).
     """
-    ran = np.flatnonzero((jobs.builder.numbers >= 0) & ~jobs.shared & ~np.isnan(jobs.dispatched_at))
-    builder, slot = jobs.builder.numbers[ran], jobs.slot[ran]
+    ran = np.flatnonzero((jobs.builder.codes >= 0) & ~jobs.shared & ~np.isnan(jobs.dispatched_at))
+    builder, slot = jobs.builder.codes[ran], jobs.slot[ran]
     by_slot = ran[np.lexsort((jobs.dispatched_at[ran], slot, builder))]
     before, after = by_slot[:-1], by_slot[1:]
-    builder, slot = jobs.builder.numbers[after], jobs.slot[after]
-    same_slot = (jobs.builder.numbers[before] == builder) & (jobs.slot[before] == slot)
+    builder, slot = jobs.builder.codes[after], jobs.slot[after]
+    same_slot = (jobs.builder.codes[before] == builder) & (jobs.slot[before] == slot)
 
     is_switch = np.zeros(len(jobs), np.bool_)
     times = np.zeros(len(jobs))
@@ -65,15 +65,15 @@ def values_of(jobs: Jobs, key: str) -> tuple[Numbers, list[str]]:
     if key == "kind":
         return numbered(jobs.kind.tolist())
     if key == "matrix":
-        return jobs.matrix.numbers, [*jobs.matrix.values, NO_KEY]  # -1 is the last
+        return jobs.matrix.codes, [*jobs.matrix.values, NO_KEY]  # -1 is the last
     if key.startswith("platform"):
         one_each = [value_of(_job(platform=value))[0] for value in jobs.platform.values]
         of, names = numbered(one_each)
-        return of[jobs.platform.numbers], names
+        return of[jobs.platform.codes], names
     # jobs without attributes are the last
     one_each = [value_of(_job(attributes=value))[0] for value in (*jobs.attributes.values, {})]
     of, names = numbered(one_each)
-    return of[jobs.attributes.numbers], names
+    return of[jobs.attributes.codes], names
 
 
 def _job(**fields: object) -> Job:

@@ -17,6 +17,7 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
+from farm.columns import Coded, Floats, Numbers, in_order_of_appearance, total, which
 from farm.core.model import Platform
 from farm.results.descriptive_statistics import Spread, spread_of
 from farm.results.summary.builder_time import BuilderTimes, Window
@@ -25,7 +26,6 @@ from farm.results.summary.fairness import SlotShares
 from farm.results.summary.figures import Counted, RunInfo, parties_of
 from farm.results.summary.histogram import RELATIVE_ERROR, Histogram
 from farm.results.table.builder_columns import Attempts
-from farm.results.table.columns import Coded, Floats, Numbers, in_order_of_appearance, total, which
 from farm.results.table.job_columns import OUTCOMES, Jobs, by_outcome
 from farm.results.table.records import RunRecords
 from farm.results.table.runs import Runs
@@ -221,8 +221,8 @@ class Tally:
         self.attempts += int(jobs.attempts.sum())
         self.first_arrival = min(self.first_arrival, float(jobs.arrived_at.min()))
         self.last_finish = max(self.last_finish, float(jobs.finished_at.max()))
-        first_builder = jobs.builder.numbers.min()
-        ran = np.flatnonzero(np.bincount(jobs.builder.numbers - first_builder)) + first_builder
+        first_builder = jobs.builder.codes.min()
+        ran = np.flatnonzero(np.bincount(jobs.builder.codes - first_builder)) + first_builder
         self.ran.update(ran.tolist())
 
         times = Window().overlap(jobs.dispatched_at, jobs.finished_at)

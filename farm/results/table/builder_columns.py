@@ -9,21 +9,11 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from farm.columns import Coded, Flags, Floats, coded, floats, integers, one_of, which
 from farm.core.commands import RequestBuilder
 from farm.core.events import BuilderJoined, BuilderLost, BuilderRetired
 from farm.core.model import Builder
-from farm.results.table.columns import (
-    Coded,
-    Column,
-    Flags,
-    Floats,
-    Table,
-    coded,
-    floats,
-    integers,
-    one_of,
-    which,
-)
+from farm.results.table.columnar_table import Column, Table
 from farm.results.table.job_columns import Jobs
 
 BuilderEnd = Literal["retired", "lost"]
@@ -80,11 +70,11 @@ class Attempts(Table):
     @classmethod
     def all(cls, jobs: Jobs, void: Attempts) -> Attempts:
         """Return every attempt: those of the jobs that ended, then the void ones."""
-        dispatched = (jobs.builder.numbers >= 0) & ~np.isnan(jobs.dispatched_at)
+        dispatched = (jobs.builder.codes >= 0) & ~np.isnan(jobs.dispatched_at)
         over_at = _over_at(jobs, dispatched)
         some = which(~np.isnan(over_at))
         row = _with(np.arange(len(jobs), dtype=np.int32)[some], void.row)
-        numbers = _with(jobs.builder.numbers[some], void.builder.numbers)
+        numbers = _with(jobs.builder.codes[some], void.builder.codes)
         began = _with(jobs.dispatched_at[some], void.dispatched_at)
         builder = Coded(numbers, jobs.builder.values)
         over_at = _with(over_at[some], void.ended_at)
@@ -110,7 +100,7 @@ def _over_at(jobs: Jobs, dispatched: Flags) -> Floats:
     served = np.flatnonzero(dispatched & jobs.shared)
     if not len(served):
         return over_at
-    execution = list(zip(jobs.builder.numbers, jobs.slot, jobs.dispatched_at, strict=True))
+    execution = list(zip(jobs.builder.codes, jobs.slot, jobs.dispatched_at, strict=True))
     last = {execution[row]: row for row in served.tolist()}
     for row in np.flatnonzero(own).tolist():
         if (follower := last.pop(execution[row], None)) is not None:

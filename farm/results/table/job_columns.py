@@ -9,17 +9,11 @@ from typing import NamedTuple, TypeVar, get_args
 import msgspec
 import numpy as np
 
-from farm.core.fields import json_name
-from farm.core.model import Cause, Job, Outcome
-from farm.records.attempt import Happened
-from farm.records.coded import Coded as Repeating
-from farm.results.table.columns import (
+from farm.columns import (
     Coded,
-    Column,
     Flags,
     Floats,
     Numbers,
-    Table,
     as_they_are,
     coded,
     floats,
@@ -28,9 +22,12 @@ from farm.results.table.columns import (
     numbered,
     one_of,
     presence,
-    public,
     texts,
 )
+from farm.core.fields import json_name
+from farm.core.model import Cause, Job, Outcome
+from farm.records.attempt import Happened
+from farm.results.table.columnar_table import Column, Table, public
 
 A = TypeVar("A", Floats, Coded)
 
@@ -78,7 +75,7 @@ class Known(NamedTuple):
         return cls(waited, ran, _known(found.runners, ""), _known(found.results, "open"))
 
 
-def _known(column: Repeating | None, unknown: str) -> Coded | None:
+def _known(column: Coded | None, unknown: str) -> Coded | None:
     if column is None:
         return None
     numbers, names = numbered(one if one not in ("", unknown) else None for one in column.values)
@@ -111,7 +108,7 @@ class Jobs(Table):
     def invocation(self) -> Coded:
         """Whom a job is charged to."""
         found = [invocation_of(one, self.fair_share) for one in self.attributes.values]
-        return Coded(self.attributes.numbers, found)
+        return Coded(self.attributes.codes, found)
 
     platform = Column(coded, "job.platform", public=True)
     kind = Column(texts, "job.kind", public=True)
@@ -133,7 +130,7 @@ class Jobs(Table):
     def service_time(self) -> Floats:
         """Finish - start; a start without a builder is that of a void attempt."""
         times: Floats = self.finished_at - self.started_at
-        return np.where(self.builder.numbers < 0, np.nan, times)
+        return np.where(self.builder.codes < 0, np.nan, times)
 
     @public
     def response_time(self) -> Floats:
@@ -222,7 +219,7 @@ class Jobs(Table):
 
     def outcomes(self, of: Numbers, count: int) -> Numbers:
         """Return how many jobs of each number, below ``count``, ended with each outcome."""
-        codes = of * len(OUTCOMES) + self.outcome.numbers
+        codes = of * len(OUTCOMES) + self.outcome.codes
         counted = np.bincount(codes, minlength=count * len(OUTCOMES))
         return counted.reshape(-1, len(OUTCOMES))
 
@@ -252,7 +249,7 @@ class Jobs(Table):
 
     def names_of_matrices(self) -> set[str]:
         """Return the names of the matrices that these jobs belong to."""
-        return {self.matrix.values[place] for place in set(self.matrix.numbers.tolist()) - {-1}}
+        return {self.matrix.values[place] for place in set(self.matrix.codes.tolist()) - {-1}}
 
     def times_to_first_failure(self) -> Floats:
         """Return first failure - first arrival of each matrix that had a failure; seconds."""
@@ -265,8 +262,8 @@ class Jobs(Table):
 
     def _matrices(self) -> tuple[Flags, Numbers, list[str], Floats]:
         """Return which jobs have a matrix, its number in order of first end; names and releases."""
-        some = self.matrix.numbers >= 0
-        number, order = in_order_of_appearance(self.matrix.numbers[some])
+        some = self.matrix.codes >= 0
+        number, order = in_order_of_appearance(self.matrix.codes[some])
         released = np.full(len(order), np.inf)
         np.minimum.at(released, number, self.arrived_at[some])
         return some, number, [self.matrix.values[place] for place in order.tolist()], released

@@ -7,15 +7,12 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from farm.columns import Array, Coded, Floats, Rows
 from farm.core.errors import InputError, not_among
 from farm.core.fields import json_name
-from farm.results.table.columns import Coded, Floats, Rows
 from farm.results.table.job_columns import MARKED, PUBLIC, Jobs, Known
 from farm.results.table.records import RunRecords
-
-Array = NDArray[Any]
 
 AT_ONCE = 4096
 """Rows that are made, written and read together."""

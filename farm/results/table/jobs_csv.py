@@ -15,11 +15,11 @@ from typing import Any, TextIO
 import msgspec
 import numpy as np
 
+from farm.columns import Array, Coded
 from farm.core.errors import InputError, file_access
 from farm.csv_cells import as_given, plain_columns, text_cells
-from farm.results.table.columns import Coded
 from farm.results.table.job_columns import OUTCOMES
-from farm.results.table.job_table import AT_ONCE, COLUMNS, TYPES, Array, JobTable, joined
+from farm.results.table.job_table import AT_ONCE, COLUMNS, TYPES, JobTable, joined
 from farm.whole_files import ending
 
 #: characters that are read at once
@@ -63,7 +63,7 @@ class _Cells:
             if known is None or known[0] is not part.values:
                 texts = list(map(str, part.values))
                 known = self._known[name] = part.values, [*text_cells(texts), ""]
-            return list(map(known[1].__getitem__, part.numbers.tolist()))
+            return list(map(known[1].__getitem__, part.codes.tolist()))
         values: list[Any] = part.tolist()
         if part.dtype.kind in "if" and values:
             return _number_cells(part, values)

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from farm.columns import Coded, Numbers, coded, integers, total
 from farm.core.commands import Command, EndJob, Ignored, RequestBuilder, RequeueJob, StartJob
 from farm.core.events import (
     BuilderJoined,
@@ -26,7 +27,6 @@ from farm.core.events import (
 from farm.core.model import Cause, Job
 from farm.records.attempt import Happened
 from farm.results.table.builder_columns import Attempts, BuilderLives, Builders, VoidAttempt
-from farm.results.table.columns import Coded, Numbers, coded, integers, total
 from farm.results.table.job_columns import OUTCOMES, Jobs, Known
 
 
@@ -59,10 +59,10 @@ class RunRecords(msgspec.Struct, kw_only=True, eq=False, dict=True):
     @cached_property
     def pool_of(self) -> Numbers:
         """The pool of each builder, by number; -1: neither requested nor joined."""
-        numbered = (table.builder.numbers for table in (self.builders, self.jobs, self.void))
+        numbered = (table.builder.codes for table in (self.builders, self.jobs, self.void))
         most = max(int(numbers.max(initial=-1)) for numbers in numbered)
         pools: Numbers = np.full(most + 2, -1, np.int64)  # the last entry is for builder -1: none
-        pools[self.builders.builder.numbers] = self.builders.pool.numbers
+        pools[self.builders.builder.codes] = self.builders.pool.codes
         return pools
 
     def having(self, **more: object) -> RunRecords:
@@ -112,9 +112,9 @@ class RunRecords(msgspec.Struct, kw_only=True, eq=False, dict=True):
         """
         spared = jobs.taken(jobs.cause.where(Cause.FAIL_FAST))
         speeds = np.ones(len(self.pool_of))
-        speeds[self.builders.builder.numbers] = self.builders.speed
+        speeds[self.builders.builder.codes] = self.builders.speed
         ran = spared.service_time
-        left = np.maximum(0.0, spared.work / speeds[spared.builder.numbers] - ran)
+        left = np.maximum(0.0, spared.work / speeds[spared.builder.codes] - ran)
         return total(np.where(np.isnan(ran), spared.work, left))
 
 

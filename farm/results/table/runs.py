@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from farm.results.table.columns import Floats, Numbers
+from farm.columns import Floats, Numbers
 from farm.results.table.records import RunRecords
 
 

@@ -19,7 +19,7 @@ from farm.scenario import Scenario
 from farm.scenario.workload import Arrivals
 from farm.sim.fast.kernel import native
 from farm.sim.setting import Setting
-from farm.workload.columns import JobColumns
+from farm.workload.blocks import JobColumns
 
 MOST_COUNTED = 30_000
 """Slots of a builder, and attempts of a job, that columns have room for."""

@@ -15,13 +15,13 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from farm.columns import Floats
 from farm.core.errors import InputError
 from farm.core.model import Job
 from farm.core.policies import KeyFunction, takes_columns
 from farm.core.rules import Estimator, SchedulingRules
 from farm.forecasts.runtime.oracle import Oracle
 from farm.results.summary.tally import Tallied, Tally
-from farm.results.table.columns import Floats
 from farm.results.table.records import RunRecords
 from farm.results.table.runs import Runs
 from farm.scenario import Scenario
@@ -36,7 +36,7 @@ from farm.sim.fast.streamed import play_streamed
 from farm.sim.garbage import no_garbage_collection
 from farm.sim.setting import Setting
 from farm.workload import Several
-from farm.workload.columns import JobColumns
+from farm.workload.blocks import JobColumns
 
 __all__ = [
     "CompiledRun",

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
+from farm.columns import Coded
 from farm.core import commands, events
 from farm.core.commands import EndJob
 from farm.core.fields import json_name
 from farm.core.jobs.giving_up import why_blamed
 from farm.core.model import Builder, Cause
-from farm.records.coded import Coded
 from farm.results.log.lines import CANCELLED, LINES, Part
 from farm.sim.fast.kernel import layout, native, text
 from farm.sim.fast.kernel.heaps import Array
@@ -360,7 +360,7 @@ class _Lines:
     def _requeued(self, notes: Array) -> Columns:
         columns = {**self._attempt(notes)}
         if notes["failures"].any():
-            builders = self._reasons.taken(notes["builder"])
+            builders = self._reasons[notes["builder"]]
             reasons = [builders.values[code] for code in builders.codes.tolist()]
             columns["reason"] = _blames(notes, reasons)
         return columns
@@ -371,14 +371,21 @@ class _Lines:
     def _of_builders(self, numbers: Array) -> Columns:
         return {
             "builder": self._builders.taken(numbers),
-            "reason": self._reasons.taken(numbers),
+            "reason": self._reasons[numbers],
         }
 
     def _built(self, notes: Array) -> Columns:
-        return {
-            name: field if isinstance(field, repeat) else field.taken(notes["what"])
-            for name, field in self._builder_fields.items()
-        }
+        rows = notes["what"]
+        columns: dict[str, Values] = {}
+        for name, field in self._builder_fields.items():
+            match field:
+                case Pieces():
+                    columns[name] = field.taken(rows)
+                case Coded():
+                    columns[name] = field[rows]
+                case _:
+                    columns[name] = field
+        return columns
 
     def _planned(self, notes: Array) -> Columns:
         plans = self._farm.plans[notes["what"]]
@@ -417,7 +424,7 @@ def _coded_by_identity(values: Sequence[object]) -> Coded:
     return Coded(codes, list(distinct.values()))
 
 
-def _fields(structs: Sequence[msgspec.Struct]) -> Columns:
+def _fields(structs: Sequence[msgspec.Struct]) -> dict[str, Iterable[object]]:
     """Return the fields of structs of one kind, at least one, as columns."""
     return {name: map(attrgetter(name), structs) for name in structs[0].__struct_fields__}
 

@@ -10,24 +10,16 @@ import msgspec
 import numpy as np
 from msgspec.structs import astuple
 
+from farm.columns import Coded, Floats, Numbers, coded, in_order_of_appearance, numbered
 from farm.core.model import Job, Platform
 from farm.core.policies import KeyFunction, takes_columns
 from farm.core.rules import Estimator, HeavyLightOptions
 from farm.forecasts.runtime.oracle import Oracle
-from farm.records.coded import Coded as Repeating
-from farm.results.table.columns import (
-    Coded,
-    Column,
-    Floats,
-    Numbers,
-    coded,
-    in_order_of_appearance,
-    numbered,
-)
+from farm.results.table.columnar_table import Column
 from farm.results.table.job_columns import attributed
 from farm.sim.fast.kernel import layout
 from farm.sim.fast.kernel.heaps import Array
-from farm.workload.columns import Block, JobColumns
+from farm.workload.blocks import Block, JobColumns
 
 Jobs = Sequence[Job] | JobColumns
 """By arrival; those in columns are held."""
@@ -63,9 +55,7 @@ class JobArrays(msgspec.Struct, frozen=True):
         columns = self.columns.view(np.uint8).copy().view(self.columns.dtype)
         return msgspec.structs.replace(self, columns=columns)
 
-    def job_columns(
-        self, begin: int, end: int
-    ) -> Mapping[str, Array | Repeating | Iterable[object]]:
+    def job_columns(self, begin: int, end: int) -> Mapping[str, Array | Coded | Iterable[object]]:
         """Return the fields of some jobs as columns; a field without one has its default."""
         if isinstance(self.jobs, JobColumns):
             return _held(self.jobs).taken(slice(begin, end)).given()
@@ -81,12 +71,12 @@ def taken(jobs: Jobs, column: Column[Any], rows: Numbers) -> Any:
     found = _held(jobs).column(field)
     if isinstance(found, np.ndarray):
         return found[rows]
-    if isinstance(found, Repeating) and column.made in (coded, attributed):
+    if isinstance(found, Coded) and column.made in (coded, attributed):
         made = column.made(found.values)
         if len(found.values) == 1:  # most columns have one value alone
-            return Coded(np.broadcast_to(made.numbers, len(rows)), made.values)
-        return Coded(made.numbers[found.codes[rows]], made.values)
-    return column.made(found.taken(rows).tolist())
+            return Coded(np.broadcast_to(made.codes, len(rows)), made.values)
+        return Coded(made.codes[found.codes[rows]], made.values)
+    return column.made(found[rows].tolist())
 
 
 def loads_of(
@@ -134,7 +124,7 @@ def load_of(
         for name, field in _FIELDS.items():
             made[name] = block.array(field)
         estimates, fails = _estimates(estimator, block), block.array("fails")
-        platform = Coded(*block.coded("platform"))
+        platform = block.coded("platform")
     else:
         made["work"] = [job.service_time for job in jobs]
         made["submitted_at"] = [job.arrived_at or 0.0 for job in jobs]
@@ -144,7 +134,7 @@ def load_of(
         fails = np.array([job.fails for job in jobs], np.bool_)
         platform = coded([job.platform for job in jobs])
     lane, lanes = numbered([one.normalised() for one in platform.values])
-    made["lane"] = lane[platform.numbers]
+    made["lane"] = lane[platform.codes]
     heavy_lanes, heavy_first = np.zeros(len(lanes), np.bool_), None
     if heavy_light is not None:
         codes = 2 * made["lane"].astype(np.int64) + made["heavy"]

@@ -10,12 +10,12 @@ from typing import Any, overload
 
 import numpy as np
 
+from farm.columns import Coded, in_order_of_appearance
 from farm.core.commands import EndJob
 from farm.core.jobs.giving_up import why_given_up, why_unserved
 from farm.core.model import Builder, Cause, Outcome
 from farm.emulation.losses import AS_PLANNED, LIFETIME_OVER
 from farm.results.table.builder_columns import ENDS, Attempts, Builders
-from farm.results.table.columns import Coded, in_order_of_appearance
 from farm.results.table.job_columns import CAUSES, OUTCOMES, Jobs
 from farm.results.table.records import RunRecords, lost
 from farm.results.table.runs import Runs
@@ -24,7 +24,7 @@ from farm.sim.fast.kernel import layout
 from farm.sim.fast.kernel.heaps import Array
 from farm.sim.fast.play import PlayedFarm, farms_after
 from farm.sim.setting import Setting
-from farm.workload.columns import JobColumns
+from farm.workload.blocks import JobColumns
 
 _FINISHED, _FAILED = CAUSES.index(Cause.FINISHED), CAUSES.index(Cause.FAILED)
 _HOW_ENDED: dict[int, tuple[Cause, Outcome]] = {

@@ -25,7 +25,7 @@ from farm.sim.fast.play import (
 )
 from farm.sim.fast.run_records import builders_table, jobs_of, names_of
 from farm.sim.setting import Setting
-from farm.workload.columns import Block, JobColumns, joined
+from farm.workload.blocks import Block, JobColumns, joined
 
 LEAST = 1 << 16
 """Jobs that are read at a time, unless more are open: so each is handled a few times at most."""
@@ -155,4 +155,4 @@ def _sum_up(tally: Tally, load: JobArrays, farm: layout.Farm, ended: Array) -> N
     """Take the jobs that ended in a piece."""
     if len(ended):
         jobs = jobs_of(load, farm, ended, ())
-        tally.take(jobs, farm.builders["pool"][jobs.builder.numbers].astype(np.int64))
+        tally.take(jobs, farm.builders["pool"][jobs.builder.codes].astype(np.int64))

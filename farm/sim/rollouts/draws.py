@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from farm.columns import Floats
 from farm.core.model import Builder, Job
 from farm.forecasts.runtime.interface import speed_of
 from farm.forecasts.runtime.quantiles import (
@@ -26,8 +27,6 @@ from farm.forecasts.runtime.quantiles import (
 )
 from farm.forecasts.runtime.survival import TAIL, Running, Survival
 from farm.forecasts.runtime.young_kinds import YoungKinds
-
-Floats = NDArray[np.float64]
 
 #: minimum number of factors from which a rollout draws, or half of them
 LEAST_STRETCH = 20

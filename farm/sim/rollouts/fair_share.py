@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from farm.columns import Floats
 from farm.core.dispatching.matching import Lane
 from farm.core.model import Platform
 from farm.core.pools.spec import PoolSpec
@@ -26,7 +27,7 @@ from farm.core.state.snapshot import JobRecord
 from farm.sim.fast.kernel import native
 from farm.sim.fast.kernel.heaps import ENTRY, HEAP, Keyed
 from farm.sim.rollouts import fair_loops
-from farm.sim.rollouts.draws import Floats, ServiceTimes
+from farm.sim.rollouts.draws import ServiceTimes
 from farm.sim.rollouts.queue_only import FreeSlot, OnRollout, each
 
 MOST_URGENT = 40_000

@@ -17,12 +17,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from farm.columns import Floats
 from farm.core.model import Builder, Platform
 from farm.core.pools.spec import PoolSpec
 from farm.core.state.snapshot import BuilderRecord, FarmSnapshot, JobRecord
 from farm.sim.fast.kernel import native
 from farm.sim.rollouts import loops
-from farm.sim.rollouts.draws import Floats, ServiceTimes
+from farm.sim.rollouts.draws import ServiceTimes
 
 
 class FreeSlot(msgspec.Struct, frozen=True):

@@ -18,6 +18,7 @@ from typing import ClassVar
 import msgspec
 import numpy as np
 
+from farm.columns import Floats
 from farm.core.commands import Command, StartJob
 from farm.core.driver import World
 from farm.core.events import Event, FarmOpened
@@ -33,7 +34,7 @@ from farm.forecasts.dispatch.recent_arrivals import RecentArrivals
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.sim.fast.kernel import native
 from farm.sim.rollouts import fair_share
-from farm.sim.rollouts.draws import Floats, RunningJob, RunTimes, ServiceTimes
+from farm.sim.rollouts.draws import RunningJob, RunTimes, ServiceTimes
 from farm.sim.rollouts.later_arrivals import drawn, last_at, matter
 from farm.sim.rollouts.queue_only import OnRollout, roll, slots_to_come
 from farm.sim.rollouts.wait_quantiles import Rollouts

@@ -7,7 +7,7 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
-from farm.sim.rollouts.draws import Floats
+from farm.columns import Floats
 
 
 class Rollouts(msgspec.Struct, frozen=True, eq=False, dict=True):

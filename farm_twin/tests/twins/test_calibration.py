@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from farm.results.table.columns import Floats
+from farm.columns import Floats
 from farm_twin.twins.calibration import ANEW, DRAWN, SPREADS, Search
 from farm_twin.twins.candidates import DIGITS, Candidate
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pytest
 
+from farm.columns import Floats
 from farm.core.model import Job
-from farm.results.table.columns import Floats
 from farm_twin.twins.pools import PoolLoad, load_of
 from farm_twin.twins.triangle import Triangle, WaitFigures, drawn, judged, triangle
 from tests.fixtures.attempts import HOUR, MONDAY, attempt

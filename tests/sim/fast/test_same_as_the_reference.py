@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from farm.app.runs.simulated_run import simulated_run
+from farm.columns import Coded
 from farm.core.contention.laws import ContentionLaw, LinearSlowdown, LoadLimits, SlowdownTable
 from farm.core.dispatching.balancers import RANKINGS
 from farm.core.dispatching.heavy_light import heavy_share, slowdown_by
@@ -25,7 +26,6 @@ from farm.forecasts.runtime.registry import make_estimator
 from farm.results.log.writer import EventLogLines
 from farm.results.summary.figures import RunInfo
 from farm.results.summary.summary import summarise
-from farm.results.table.columns import Coded
 from farm.results.table.records import Recorder, RunRecords
 from farm.scenario import parse_scenario
 from farm.sim.fast.coverage import Properties, why_not, why_not_these
@@ -203,7 +203,7 @@ def simulated(
 
 def plain(column: Any) -> Any:
     """Return a column with its values, if these are numbered."""
-    return column.each() if isinstance(column, Coded) else column
+    return column.tolist() if isinstance(column, Coded) else column
 
 
 def compare(

@@ -34,7 +34,7 @@ from farm.sim.fast.coverage import why_not, why_whole
 from farm.sim.fast.streamed import Reader, play_streamed
 from farm.sim.setting import Setting
 from farm.workload import build_jobs
-from farm.workload.columns import Block, JobColumns
+from farm.workload.blocks import Block, JobColumns
 from provisioner.from_scenario import algorithms_of
 from tests.fixtures.examples import examples
 

@@ -19,11 +19,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from farm.columns import Array
 from farm.sim.fast.kernel import object_file
 
-Array = NDArray[Any]
 Arrays: TypeAlias = "Array | tuple[Arrays, ...]"
 
 WITHOUT_COMPILER = (

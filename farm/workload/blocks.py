@@ -7,19 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from farm.columns import Array, Coded, Rows, zeros
 from farm.core.fields import fields_of
 from farm.core.model import Job
-from farm.records.coded import Array, Coded, Rows, zeros
-
-Floats = NDArray[np.float64]
 
 
-class Names(NamedTuple):
+class Names(msgspec.Struct, frozen=True, eq=False):
     """Names that are made of numbers, each by one of several functions."""
 
     functions: Sequence[Callable[[int], str]]
@@ -31,8 +29,7 @@ class Names(NamedTuple):
         """Return the names that one function makes."""
         return cls([function], zeros(len(numbers)), numbers)
 
-    def taken(self, rows: Rows) -> Names:
-        """Return the column of some rows."""
+    def __getitem__(self, rows: Rows) -> Names:
         return Names(self.functions, self.which[rows], self.numbers[rows])
 
     def tolist(self) -> list[str]:
@@ -89,7 +86,7 @@ class Block:
                 columns[field] = column.tolist()
             elif isinstance(column, Coded) and isinstance(default, float):
                 values = [default if value == default else value for value in column.values]
-                columns[field] = column._replace(values=values)
+                columns[field] = column.with_values(values)
             else:
                 columns[field] = column
         return columns
@@ -105,12 +102,7 @@ class Block:
 
     def taken(self, rows: Rows) -> Block:
         """Return some of the jobs."""
-        return Block(
-            {
-                field: one[rows] if isinstance(one, np.ndarray) else one.taken(rows)
-                for field, one in self.columns.items()
-            }
-        )
+        return Block({field: column[rows] for field, column in self.columns.items()})
 
     def jobs(self) -> Iterator[Job]:
         """Make the jobs, one after the other."""
