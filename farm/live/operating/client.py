@@ -30,7 +30,7 @@ from farm.live.redis.connection import (
 from farm.live.redis.keys import Cursor, Keys, place_of, written_at
 from farm.live.redis.leader_fencing import charge_at
 from farm.live.redis.lease import Holder, holder_of
-from farm.live.redis.trouble import PassOverSpoilt, Trouble, diagnose, unusable_server
+from farm.live.redis.trouble import Trouble, diagnose, ours_or, unusable_server
 from farm.live.settings import DEFAULT_PREFIX
 from farm.live.store.job_reader import JobReader
 from farm.live.store.pages import pages_of
@@ -137,9 +137,7 @@ class FarmClient(Sender):
 
     def _check_release(self) -> None:
         """Raise ServerError if the farm is of a release whose data this one does not know."""
-        version: bytes | None = None
-        with PassOverSpoilt():
-            version = self._client.hget(self.keys.meta, "version")
+        version: bytes | None = ours_or(None, lambda: self._client.hget(self.keys.meta, "version"))
         if version is not None and (release := other_release(version)):
             raise ServerError(
                 f"the farm at {redacted(self.url)} is run by {release}: use the same release of "

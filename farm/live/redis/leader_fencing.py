@@ -21,7 +21,7 @@ from farm.core.errors import RunError
 from farm.live.redis.connection import Connection
 from farm.live.redis.kept_connection import Command, KeptConnection
 from farm.live.redis.keys import Keys
-from farm.live.redis.trouble import PassOverSpoilt, is_spoilt, trouble_of
+from farm.live.redis.trouble import is_spoilt, ours_or, trouble_of
 
 #: an epoch, or a number of commits, beyond this was not counted by us
 MAX_COUNT = 2**53
@@ -238,9 +238,8 @@ class Fence:
 
     def _is_leased(self) -> bool:
         """Whether another has the lease: one that began with what a server has not lost."""
-        with PassOverSpoilt():
-            return self._client.get(self._lease) not in (None, self._holder)
-        return False
+        holder: bytes | None = ours_or(None, lambda: self._client.get(self._lease))
+        return holder not in (None, self._holder)
 
     def _made(self) -> None:
         self.commits += 1
@@ -249,9 +248,7 @@ class Fence:
 
 def charge_at(pipe: Connection, key: str) -> Charge:
     """Return what is there; 0 for what is no number."""
-    with PassOverSpoilt():
-        return charge_of(pipe.hmget(key, *Charge._fields))
-    return Charge()
+    return charge_of(ours_or(None, lambda: pipe.hmget(key, *Charge._fields)))
 
 
 def charge_of(values: Sequence[bytes | None] | None) -> Charge:

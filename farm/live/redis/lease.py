@@ -27,7 +27,7 @@ from farm.live.redis.leader_fencing import (
     charge_of,
     set_charge,
 )
-from farm.live.redis.trouble import PassOverSpoilt, is_spoilt
+from farm.live.redis.trouble import is_spoilt, ours_or
 from farm.processes.identity import began_at, end_of, is_alive, process_space
 
 #: real seconds after which a holder that says nothing has lost the farm. It may be short: one that
@@ -419,10 +419,8 @@ class Lease:
 
     def _value_at(self, client: Connection) -> bytes | None:
         """Return what the key says; None where that is no text: it is written over."""
-        with PassOverSpoilt():
-            value: bytes | None = client.get(self._key)
-            return value
-        return None
+        value: bytes | None = ours_or(None, lambda: client.get(self._key))
+        return value
 
     def _set(self, pipe: Connection) -> None:
         pipe.set(self._key, self._value, px=int(self._time * 1000))

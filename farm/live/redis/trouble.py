@@ -18,6 +18,7 @@ from farm.live.redis.connection import Connection, redacted
 
 log = logging.getLogger("farm.server")
 
+D = TypeVar("D")
 T = TypeVar("T")
 #: for rooms that may not see redis
 RedisError = redis.RedisError
@@ -107,14 +108,17 @@ def _refusal(error: redis.RedisError) -> str:
     return answer
 
 
-class PassOverSpoilt:
-    """Leaves its block where the server refuses a command for what a key holds: not ours, then."""
+def ours_or(default: D, ask: Callable[[], T]) -> T | D:
+    """Return the server's answer, or the default where it refuses for what a key holds.
 
-    def __enter__(self) -> None:
-        """Nothing is prepared."""
-
-    def __exit__(self, _: object, error: object, __: object) -> bool:
-        return is_spoilt(error)
+    What such a key holds is not ours: another program wrote it, or another release.
+    """
+    try:
+        return ask()
+    except redis.ResponseError as error:
+        if not is_spoilt(error):
+            raise
+        return default
 
 
 def is_spoilt(error: object) -> bool:

@@ -7,7 +7,6 @@ whenever a scheduler dies, the state in Redis is that of one instant.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 from math import inf
 from operator import attrgetter
@@ -25,7 +24,7 @@ from farm.forecasts.dispatch.recent_errors import ErrorMemory
 from farm.live.clock import MachineClock
 from farm.live.redis.connection import Connection, server_time
 from farm.live.redis.keys import UNREADABLE, Cursor, Keys, written_at
-from farm.live.redis.trouble import PassOverSpoilt
+from farm.live.redis.trouble import ours_or
 from farm.live.store.pages import pages_of
 from farm.live.wire.messages import Play
 
@@ -259,26 +258,27 @@ class FarmReader:
 
     def learned(self) -> SchedulerMemory:
         """Return what an earlier scheduler knew of the past, if that can be read."""
-        with PassOverSpoilt(), contextlib.suppress(*UNREADABLE):
-            return msgspec.json.decode(
-                self._client.get(self._keys.learned) or b"{}", type=SchedulerMemory
-            )
-        return SchedulerMemory()
+        text: bytes | None = ours_or(None, lambda: self._client.get(self._keys.learned))
+        try:
+            return msgspec.json.decode(text or b"{}", type=SchedulerMemory)
+        except UNREADABLE:
+            return SchedulerMemory()
 
     def cursor(self) -> Cursor:
         """Return how far the farm's streams were read, if that can be read."""
-        with PassOverSpoilt(), contextlib.suppress(*UNREADABLE):
-            read = self._client.hget(self._keys.meta, "cursor") or b"{}"
-            return msgspec.json.decode(read, type=Cursor)
-        return {}
+        text: bytes | None = ours_or(None, lambda: self._client.hget(self._keys.meta, "cursor"))
+        try:
+            return msgspec.json.decode(text or b"{}", type=Cursor)
+        except UNREADABLE:
+            return {}
 
     def _hash(self, key: str, kind: type[T]) -> dict[str, T]:
         """Return what can be read of a hash."""
-        pairs, found = dict[bytes, bytes](), dict[str, T]()
-        self._spoilt.add(key)
-        with PassOverSpoilt():
-            pairs = dict(pages_of(self._client, key))
-            self._spoilt.discard(key)
+        pairs = ours_or(None, lambda: dict(pages_of(self._client, key)))
+        if pairs is None:
+            self._spoilt.add(key)
+            return {}
+        found: dict[str, T] = {}
         for name, text in pairs.items():
             try:
                 found[name.decode()] = msgspec.json.decode(text, type=kind)

@@ -22,7 +22,7 @@ from farm.live.clock import MachineClock
 from farm.live.redis.connection import Connection
 from farm.live.redis.keys import LAST_ENTRY, UNREADABLE, Cursor, Keys, after, literal
 from farm.live.redis.leader_fencing import Fence, LostWritesError, carry_out
-from farm.live.redis.trouble import PassOverSpoilt
+from farm.live.redis.trouble import ours_or
 from farm.live.store.batch import Batch, LogLines, append_log, pieces
 from farm.live.store.log_drain import LogDrain
 from farm.live.store.published import Notices
@@ -252,10 +252,8 @@ class Store:
         return found
 
     def _platforms(self) -> list[str]:
-        with PassOverSpoilt():
-            names = self._client.smembers(self._keys.platforms)
-            return [name.decode(errors="replace") for name in names]
-        return []
+        names: set[bytes] = ours_or(set(), lambda: self._client.smembers(self._keys.platforms))
+        return [name.decode(errors="replace") for name in names]
 
     def queued_messages(self, hosts: Iterable[str]) -> dict[str, int]:
         """Return how many messages each host has not taken off its list yet."""

@@ -13,7 +13,7 @@ import msgspec
 
 from farm.live.redis.connection import Connection
 from farm.live.redis.keys import UNREADABLE, Keys
-from farm.live.redis.trouble import PassOverSpoilt
+from farm.live.redis.trouble import ours_or
 
 log = logging.getLogger(__name__)
 
@@ -101,10 +101,10 @@ def set_aside(
 def kept(client: Connection, keys: Keys) -> list[DeadLetter]:
     """Return what was refused last, the newest first; what is no such letter is passed over."""
     found: list[DeadLetter] = []
-    with PassOverSpoilt():
-        for value in client.lrange(keys.dead_letters, 0, -1):
-            with contextlib.suppress(*UNREADABLE):
-                found.append(msgspec.json.decode(value, type=DeadLetter))
+    values: list[bytes] = ours_or([], lambda: client.lrange(keys.dead_letters, 0, -1))
+    for value in values:
+        with contextlib.suppress(*UNREADABLE):
+            found.append(msgspec.json.decode(value, type=DeadLetter))
     return found
 
 

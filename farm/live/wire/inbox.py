@@ -10,6 +10,7 @@ import select
 import time
 from collections.abc import Collection, Container, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -18,7 +19,7 @@ import redis
 from farm.live.redis.connection import SOCKET_TIMEOUT, Connection
 from farm.live.redis.keys import LAST_ENTRY, STREAMS, Cursor, Keys, Stream, place_of, written_at
 from farm.live.redis.leader_fencing import LostWritesError
-from farm.live.redis.trouble import PassOverSpoilt, RedisError, is_spoilt
+from farm.live.redis.trouble import RedisError, is_spoilt, ours_or
 from farm.live.wire.dead_letters import DeadLetter, Reason, Refusals, shown
 from farm.live.wire.messages import Envelope, MessageError, Report, decode_envelope
 from farm.live.wire.report_checks import flaw_of_envelope
@@ -213,10 +214,11 @@ class Inbox:
         """
         new: Cursor = {}
         for name, key in self._keys.items():
-            with PassOverSpoilt():
-                last = self._client.xrevrange(key, count=1)
-                if not last or place_of(last[0][0].decode()) <= place_of(self.cursor[name]):
-                    new[name] = "0-0"
+            last = ours_or(None, partial(self._client.xrevrange, key, count=1))
+            if last is None:
+                continue
+            if not last or place_of(last[0][0].decode()) <= place_of(self.cursor[name]):
+                new[name] = "0-0"
         self.cursor |= new
         return cursor | new
 
