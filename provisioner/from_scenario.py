@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
+from farm.core.declarations import own_declaration
 from farm.core.errors import InputError
 from farm.core.pools.algorithm import (
     AnyAlgorithm,
@@ -192,7 +193,7 @@ class ByTime:
         """
         now, _ = self._now(snapshot)
         at = snapshot.at
-        if "stays_until" not in vars(type(now)):  # inherited: a declaration for another class
+        if own_declaration(now, "stays_until") is None:
             return at
         edges = [period.changes_after(at, snapshot.starts) for period, _, _ in self._changes]
         last_look = min(edges) - self.interval - EARLY

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import floor
+from typing import Any
 
 from farm.core import events
+from farm.core.declarations import own_declaration
 from farm.core.events import Event
 from farm.core.pools.algorithm import AnyAlgorithm, Memory, PoolSnapshot, first_plan_at
 from farm.core.pools.observer import PoolObserver
@@ -35,10 +37,10 @@ class SimulatedProvisioner:
         self._interval = float(algorithm.interval)
         self._first_plan_at = float(first_plan_at(algorithm))
         self._rank = EARLY_TICK if algorithm.before_time_outs else TICK
-        #: a declaration holds for its own class, not for subclasses; without one the
-        #: algorithm is called at every tick
-        says = "stays_until" in vars(type(algorithm))
-        self._stays_until = algorithm.stays_until if says else _any_may_differ
+        #: without its own ``stays_until`` the algorithm is called at every tick
+        self._stays_until: Callable[[PoolSnapshot, Any], float] = _any_may_differ
+        if own_declaration(algorithm, "stays_until") is not None:
+            self._stays_until = algorithm.stays_until
         self._memory = algorithm.start()
         self._desired: int | None = None
         self._ticked_at = 0.0

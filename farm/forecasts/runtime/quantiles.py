@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from farm.columns import Floats
+from farm.core.declarations import own_declaration
 from farm.core.model import Builder, Job, Outcome
 from farm.core.rules import EndedAttempt
 from farm.forecasts.runtime.interface import (
@@ -278,7 +279,7 @@ class RuntimeDistribution(RuntimeEstimator):
         #: by declared times in the place of estimates
         self._declared: dict[str, _History] = {}
         self._young: YoungKinds | None = None
-        reads = vars(type(estimator)).get("reads", RuntimeEstimator.reads)
+        reads = own_declaration(estimator, "reads", RuntimeEstimator.reads)
         #: from a job without a builder to what its estimate and its spread depend on
         self.alike: Callable[[Job], object] = attrgetter("kind", "heavy", "declared_time", *reads)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from farm.core.declarations import own_declaration
 from farm.core.pools.algorithm import AnyAlgorithm, PoolSnapshot, first_plan_at
 from farm.core.pools.spec import PoolSpec
 from farm.emulation.agenda import EARLY_TICK, TICK
@@ -47,8 +48,8 @@ def with_algorithms(farm: layout.Farm, setting: Setting) -> layout.Farm:
         row["closely"] = algorithm.looks_closely
         row["ignores_jobs"] = getattr(algorithm, "ignores_jobs", False)
         room = _remembered(algorithm)
-        # a declaration holds for its own class, not for subclasses
-        if (formula := vars(type(algorithm)).get("formula")) and room <= MOST_REMEMBERED:
+        formula = own_declaration(algorithm, "formula")
+        if formula and room <= MOST_REMEMBERED:
             row["formula"] = layout.FORMULAS.index(formula)
             for name in layout.OPTIONS.names or ():
                 options[name][number] = getattr(algorithm, name, 0)
@@ -84,8 +85,8 @@ class Asking:
         self._pool = pool
         self._algorithm = algorithm
         self._memory = algorithm.start()
-        #: a declaration holds for its own class only; without one it is called at every tick
-        self._says = "stays_until" in vars(type(algorithm))
+        #: without its own ``stays_until`` the algorithm is called at every tick
+        self._says = own_declaration(algorithm, "stays_until") is not None
 
     def answer(self, farm: layout.Farm) -> None:
         """Plan for the loop's view of the pool, and write the answer into its arrays."""
