@@ -23,7 +23,8 @@ from farm.core.errors import InputError, file_access
 from farm.core.events import Event, JobStarted
 from farm.plugins.entry_points import on_records
 from farm.records.bundle import is_bundle
-from farm.results.comparison.answer import choices_of_comparison, choices_of_sweep, headings
+from farm.results.comparison.answer import choices_of_comparison, choices_of_sweep
+from farm.results.comparison.differences import headings
 from farm.results.comparison.metrics import metrics_named
 from farm.results.comparison.sweep import Sweep
 from farm.results.comparison.tables import (

@@ -17,7 +17,8 @@ from farm.core.commands import EndJob
 from farm.core.errors import InputError
 from farm.core.events import CancelRequested, JobFinished, JobsSubmitted
 from farm.core.model import Job
-from farm.results.comparison.comparison import MetricComparison, PairComparison, compare
+from farm.results.comparison.compared_values import MetricComparison, PairComparison
+from farm.results.comparison.comparison import compare
 from farm.results.comparison.significance import (
     Interval,
     inverted_share,

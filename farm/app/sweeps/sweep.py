@@ -18,9 +18,10 @@ from farm.app.sweeps.execution import FinishedRuns, SeededRun, play_all
 from farm.app.sweeps.made_from import MadeFrom
 from farm.core.errors import InputError, file_access
 from farm.results.comparison import RELEVANT
+from farm.results.comparison.compared_values import SweepRow
 from farm.results.comparison.metrics import metrics_named
-from farm.results.comparison.sweep import Played, Sweep, SweepRow, judge
-from farm.results.comparison.tables import as_csv, sweep_html, tidy, tidy_runs
+from farm.results.comparison.sweep import Played, Sweep, judge, tidy_runs
+from farm.results.comparison.tables import as_csv, sweep_html, tidy
 from farm.results.figures.chart import Charts
 from farm.results.report.comparison_figures import sweep_charts
 from farm.whole_files import read_whole, write_document

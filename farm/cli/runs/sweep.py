@@ -12,7 +12,8 @@ from farm.app.runs.advice import answer_with_advice
 from farm.app.sweeps.axes import Grid, parse_axis
 from farm.app.sweeps.sweep import SHOWN, play_sweep
 from farm.core.errors import InputError
-from farm.results.comparison.answer import best_setting, setting_name
+from farm.results.comparison.answer import best_setting
+from farm.results.comparison.differences import setting_name
 from farm.results.comparison.metrics import Metric, metrics_named
 from farm.results.comparison.sweep import Sweep
 from farm.results.comparison.tables import render_sweep

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
+from farm.results.comparison.compared_values import ComparedRuns, PairComparison, SweptSettings
+from farm.results.comparison.differences import setting_name
 from farm.results.comparison.metrics import PER_MONTH, Metric, metrics_named, readable
 from farm.results.comparison.significance import ends_of
 from farm.results.formatting import readable_percent, spoken_in, spoken_span, spoken_unit
 from farm.results.money import Currency, is_money, readable_cost, readable_monthly
 
-if TYPE_CHECKING:
-    from farm.results.comparison.comparison import Comparison, PairComparison
-    from farm.results.comparison.sweep import Sweep
-
 WAIT, COST, RESPONSE = "waiting_time mean", "cost", "response_time mean"
 SHORTER, LONGER = ("better", "shorter", "less"), ("worse", "longer", "more")
-WORDS = ("true", "false", "null", "none")
 UNKNOWN = "; with one run of each the noise is unknown"
 FEW = 10
 FEW_SEEDS = "; more seeds (--replications) may tell more settings apart"
@@ -199,7 +196,7 @@ def _alike(one: Choice, base: Choice) -> str:
     return f"{one.what} {one.text}{'' if one.text == base.text else f' against {base.text}'}"
 
 
-def answer_of_sweep(sweep: Sweep, metric: Metric = MEAN_WAIT) -> str:
+def answer_of_sweep(sweep: SweptSettings, metric: Metric = MEAN_WAIT) -> str:
     """Return the first sentence on a sweep, by a metric and cost; where no job starts, so."""
     choices = list(choices_of_sweep(sweep, metric))
     few = len(sweep.seeds) < FEW and any(one.verdict == "noise" for one in choices)
@@ -222,7 +219,7 @@ def answer_of_sweep(sweep: Sweep, metric: Metric = MEAN_WAIT) -> str:
     return f"{answer.text}{worse}{noise}"
 
 
-def best_setting(sweep: Sweep, metric: Metric) -> tuple[str, ...] | None:
+def best_setting(sweep: SweptSettings, metric: Metric) -> tuple[str, ...] | None:
     """Return the setting that the answer on a sweep recommends or describes; else its baseline.
 
     None: no setting has the metric.
@@ -240,13 +237,13 @@ def best_setting(sweep: Sweep, metric: Metric) -> tuple[str, ...] | None:
     )
 
 
-def _worse_in_sweep(sweep: Sweep, choice: Choice) -> str:
+def _worse_in_sweep(sweep: SweptSettings, choice: Choice) -> str:
     """Return in which other metrics the setting of the answer is clearly worse."""
     rows = [row for row in sweep.rows if setting_name(row.settings, sweep.scenario) == choice.name]
     return _worse_metrics([(row.metric, row.relative, row.verdict) for row in rows], choice.of.name)
 
 
-def _worse_in_comparison(comparison: Comparison, choice: Choice) -> str:
+def _worse_in_comparison(comparison: ComparedRuns, choice: Choice) -> str:
     """Return in which other metrics the run of the answer is worse."""
     pair = next(pair for pair in comparison.pairs if pair.other_name == choice.name)
     return _worse_metrics(
@@ -280,7 +277,7 @@ def _worse_metrics(rows: Iterable[tuple[str, float | None, str | None]], main_me
     return f"; but {', '.join(texts)}" if texts else ""
 
 
-def choices_of_sweep(sweep: Sweep, metric: Metric = MEAN_WAIT) -> Iterator[Choice]:
+def choices_of_sweep(sweep: SweptSettings, metric: Metric = MEAN_WAIT) -> Iterator[Choice]:
     """Yield the settings that have the metric, the baseline first (of several the first)."""
     costs = {tuple(row.settings.values()): row for row in sweep.rows if row.metric == COST}
     per_month = {
@@ -310,35 +307,7 @@ def _worth(verdict: str, metric: Metric) -> str:
     return {"cheaper": down, "less": down, "dearer": up, "more": up}.get(verdict, verdict)
 
 
-def setting_name(settings: dict[str, str], otherwise: str = "") -> str:
-    """Return how a setting is called: ``sjf and 14 builders``; without axes ``otherwise``."""
-    names = list(map(_value_name, headings(settings), settings.values()))
-    separator = ", " if any("=" in name for name in names) else " and "
-    return separator.join(names) or otherwise
-
-
-def headings(axes: Iterable[str]) -> list[str]:
-    """Return the last part of each key, or all of it where two keys end alike."""
-    lasts = [axis.rpartition(".")[2] for axis in axes]
-    whole = (axis.removeprefix("pools.").replace(".", " ") for axis in axes)
-    return [end if lasts.count(end) == 1 else one for end, one in zip(lasts, whole, strict=True)]
-
-
-def _value_name(heading: str, value: str) -> str:
-    """Return a value with its key, if it is no name that says what it is: ``sjf``, ``max=220``.
-
-    A number of things that have a plural is said as such: ``14 builders``.
-    """
-    words = heading.replace("_", " ")
-    if value.isdigit():
-        if not heading.endswith("s"):
-            return f"{heading}={value}"
-        return f"{value} {words.removesuffix('s') if value == '1' else words}"
-    plain = value[:1].isalpha() and value not in WORDS and " " not in heading
-    return value if plain or value[:1] in "@{[" else f"{words} {value}"
-
-
-def answer_of_comparison(comparison: Comparison) -> str:
+def answer_of_comparison(comparison: ComparedRuns) -> str:
     """Return the first sentence on a comparison.
 
     Of a live run and its simulation: how well they agree.
@@ -384,7 +353,7 @@ def _moved(pair: PairComparison) -> str:
     return f"with {pair.other_name} jobs of {' and those of '.join(texts)}" if texts else ""
 
 
-def choices_of_comparison(comparison: Comparison) -> Iterator[Choice]:
+def choices_of_comparison(comparison: ComparedRuns) -> Iterator[Choice]:
     """Yield the base and the others, those that have a mean wait."""
     for number, pair in enumerate(comparison.pairs):
         found = {one.metric: one for one in pair.metrics}

@@ -6,7 +6,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from copy import copy
 from functools import cached_property
 from itertools import count
 from typing import NamedTuple
@@ -14,25 +13,28 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from farm.columns import Array, Flags, Floats, Numbers, known
+from farm.columns import Array, Flags, Floats, Numbers, Rows, known
 from farm.core.errors import InputError
-from farm.core.fields import json_name
 from farm.results.comparison import RELEVANT
 from farm.results.comparison.answer import answer_of_comparison
+from farm.results.comparison.compared_values import (
+    Agreement,
+    ComparedRuns,
+    JobByJob,
+    MetricComparison,
+    PairComparison,
+    PartComparison,
+)
 from farm.results.comparison.differences import (
     Difference,
     Keys,
-    difference_in_words,
     differences_of,
     keys_of,
     names_by_settings,
 )
 from farm.results.comparison.metrics import (
     METRICS,
-    Better,
     Metric,
-    Unit,
-    Verdict,
     verdict_of,
 )
 from farm.results.comparison.significance import (
@@ -45,6 +47,7 @@ from farm.results.comparison.significance import (
     resampled_interval,
     welch_interval,
 )
+from farm.results.comparison.tables import render_comparison
 from farm.results.recorded_run import FinishedRun
 from farm.results.summary.figures import Figures
 from farm.results.summary.summary import Summary
@@ -53,86 +56,8 @@ from farm.scenario import TwinErrors
 from farm.terminal.tables import as_html
 
 
-class MetricComparison(msgspec.Struct, frozen=True):
-    """One metric in the base run and in another; ``relative`` is difference ÷ base."""
-
-    metric: str
-    unit: Unit
-    better: Better | None
-    base: float | None
-    other: float | None
-    difference: float | None
-    relative: float | None
-    interval: Interval | None
-    verdict: Verdict | None
-
-
-class JobByJob(msgspec.Struct, frozen=True, rename=json_name):
-    """The jobs that two runs share. Spans are seconds; None if no job has the value in both."""
-
-    common: int
-    only_base: int
-    only_other: int
-    median_response_difference_time: float | None
-    median_absolute_response_difference_time: float | None
-    #: jobs that ended with another outcome
-    ended_differently: int
-    #: share of pairs of jobs that were dispatched in the other order, 0 to 1
-    inverted_dispatch_pairs: float | None
-
-
-class Agreement(msgspec.Struct, frozen=True, rename=json_name):
-    """How well two runs of one scenario agree: a live run against its simulation."""
-
-    #: (other - base) ÷ base of mean response time
-    mean_response_relative: float | None
-    #: per job, relative to the base's mean response time
-    median_absolute_relative: float | None
-    same_outcomes: bool
-
-
-class PartComparison(MetricComparison, frozen=True, kw_only=True):
-    """The mean wait of a part of the jobs in the base run and in another.
-
-    Intervals are wide enough for all parts of one kind together (Bonferroni).
-    """
-
-    #: what the parts are: invocation (the first attribute of fair share), or platform
-    of: str
-    name: str
-
-
-class PairComparison(msgspec.Struct, frozen=True):
-    """The base run against one other."""
-
-    base: str
-    other: str
-    worlds: tuple[str, str]
-    metrics: tuple[MetricComparison, ...]
-    jobs: JobByJob | None
-    agreement: Agreement
-    note: str = ""
-    #: of a farm's twin: its errors, mean and p95, shares; of two, those of the worse
-    twin: dict[str, float] | None = None
-    parts: tuple[PartComparison, ...] = ()
-    #: what the scenarios differ in, seeds that are pooled apart; None: they cannot be read
-    differences: tuple[Difference, ...] | None = ()
-    #: what the runs are called by that, or else by their labels
-    base_name: str = ""
-    other_name: str = ""
-
-    @property
-    def difference(self) -> str:
-        """How the other run differs from the base, in words."""
-        return difference_in_words(self.base, self.other, self.worlds, self.differences)
-
-
-class Comparison(msgspec.Struct, frozen=True):
-    """The first run against each of the others."""
-
-    pairs: tuple[PairComparison, ...]
-    #: of costs, if all runs have the same; empty: it has no name; left out: they are builder-hours
-    currency: str | msgspec.UnsetType = msgspec.UNSET
+class Comparison(ComparedRuns, frozen=True):
+    """The first run against each of the others, and what that says."""
 
     @property
     def answer(self) -> str:
@@ -141,8 +66,6 @@ class Comparison(msgspec.Struct, frozen=True):
 
     def _repr_html_(self) -> str:
         """Show the answer and the table in a notebook."""
-        from farm.results.comparison.tables import render_comparison  # noqa: PLC0415 - it imports this
-
         return as_html(render_comparison(self))
 
     def to_json(self) -> bytes:
@@ -267,7 +190,7 @@ class Sides(NamedTuple):
 def _compare_pair(
     base: Setting, other: Setting, relevant: float, on_metric: Callable[[], None]
 ) -> PairComparison:
-    found = CommonJobs(base, other)
+    found = CommonJobs.of(base, other)
     twin = _twin_of(base, other)
     sides = Sides(base, other, found, relevant, twin)
     metrics: list[MetricComparison] = []
@@ -339,6 +262,10 @@ class Pairs(NamedTuple):
     base: JobTable
     other: JobTable
 
+    def taken(self, rows: Rows) -> Pairs:
+        """Return some of the rows."""
+        return Pairs(self.base.taken(rows), self.other.taken(rows))
+
     def values(self, column: str) -> tuple[Floats, Floats]:
         """Return the values of both runs, NaN for the jobs that have none in one of them."""
         one, two = (run.counted(column) for run in self)
@@ -349,40 +276,57 @@ class Pairs(NamedTuple):
         return known(self.other.counted(column) - self.base.counted(column))
 
 
-class CommonJobs:
+class CommonJobs(msgspec.Struct, frozen=True):
     """The jobs common to both settings that arrived in the run phase, seed by seed."""
 
-    def __init__(self, base: Setting, other: Setting) -> None:
-        both = [(base.runs[seed], other.runs[seed]) for seed in base.runs if seed in other.runs]
-        self.by_run: list[Pairs] = []
-        self.base, self.other = (joined(map(_counted, one.runs.values())) for one in (base, other))
-        self.reused_ids = 0
-        for one, two in both or [(base.first, other.first)]:
-            pairs = _same_ids(_counted(one), _counted(two))
+    #: all jobs of each setting
+    base: JobTable
+    other: JobTable
+    #: the common ones of each pair of runs, and of all pairs
+    by_run: Sequence[Pairs]
+    pairs: Pairs
+    #: the day in the base's farm time on which each common job arrived
+    day: Numbers
+    #: jobs of one id that are different jobs
+    reused_ids: int
+
+    @classmethod
+    def of(cls, base: Setting, other: Setting) -> CommonJobs:
+        """Return the jobs that two settings share; without a common seed, their first runs do."""
+        seeds = [seed for seed in base.runs if seed in other.runs]
+        runs = [(base.runs[seed], other.runs[seed]) for seed in seeds]
+        by_run = []
+        reused_ids = 0
+        for base_run, other_run in runs or [(base.first, other.first)]:
+            pairs = _same_ids(_counted(base_run), _counted(other_run))
             same = _same_jobs(pairs)
-            self.by_run.append(Pairs(*(table.taken(same) for table in pairs)))
-            self.reused_ids += int((~same).sum())
-        self.pairs = Pairs(*(joined(tables) for tables in zip(*self.by_run, strict=True)))
-        self.count = len(self.pairs.base)
+            by_run.append(pairs.taken(same))
+            reused_ids += int((~same).sum())
+        pairs = Pairs(*(joined(tables) for tables in zip(*by_run, strict=True)))
+        return cls(
+            base=joined(map(_counted, base.runs.values())),
+            other=joined(map(_counted, other.runs.values())),
+            by_run=by_run,
+            pairs=pairs,
+            day=np.floor(pairs.base.arrived_at / 86400.0).astype(np.int64),
+            reused_ids=reused_ids,
+        )
 
     def only(self, column: str, part: str) -> CommonJobs:
-        """Return those of a part alone."""
+        """Return those of a part alone; the pairs of single runs stay whole."""
+        is_part = _parts_of(self.pairs.base[column], column) == part
+        return msgspec.structs.replace(
+            self,
+            base=_of_part(self.base, column, part),
+            other=_of_part(self.other, column, part),
+            pairs=self.pairs.taken(is_part),
+            day=self.day[is_part],
+        )
 
-        def some(jobs: JobTable) -> JobTable:
-            return jobs.taken(_parts_of(jobs[column], column) == part)
-
-        found = copy(self)
-        found.__dict__.pop("day", None)
-        found.base, found.other = some(self.base), some(self.other)
-        here = _parts_of(self.pairs.base[column], column) == part
-        found.pairs = Pairs(*(table.taken(here) for table in self.pairs))
-        found.count = len(found.pairs.base)
-        return found
-
-    @cached_property
-    def day(self) -> Numbers:
-        """The day in the base's farm time on which each job arrived."""
-        return np.floor(self.pairs.base.arrived_at / 86400.0).astype(np.int64)
+    @property
+    def count(self) -> int:
+        """The number of common jobs."""
+        return len(self.pairs.base)
 
     @property
     def days(self) -> int:
@@ -399,6 +343,10 @@ class CommonJobs:
         if not self.count:
             return "these runs have no job in common: job by job there is nothing to compare"
         return ""
+
+
+def _of_part(jobs: JobTable, column: str, part: str) -> JobTable:
+    return jobs.taken(_parts_of(jobs[column], column) == part)
 
 
 def _counted(run: FinishedRun) -> JobTable:

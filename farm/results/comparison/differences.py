@@ -7,13 +7,12 @@ the scenarios that differ do: ``sjf and 14 builders`` against ``fifo and 12 buil
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
 from farm.core.errors import FarmError
-from farm.results.comparison.answer import setting_name
 from farm.results.recorded_run import FinishedRun
 from farm.scenario.file.document import parse_document
 from farm.scenario.file.line_marks import MarkedDict
@@ -29,6 +28,9 @@ MAX_VALUE: Final = 40
 NOT_SET: Final = "not set"
 #: they are no setting: the name of the farm, and what is written about it
 UNTOLD: Final = ("name", "description", "version")
+
+#: values that say nothing without their key
+WORDS: Final = ("true", "false", "null", "none")
 
 Keys = Mapping[str, object]
 
@@ -156,3 +158,31 @@ def difference_in_words(
     else:
         texts.append("their scenario is the same")
     return "; ".join(texts)
+
+
+def setting_name(settings: dict[str, str], otherwise: str = "") -> str:
+    """Return how a setting is called: ``sjf and 14 builders``; without axes ``otherwise``."""
+    names = list(map(_value_name, headings(settings), settings.values()))
+    separator = ", " if any("=" in name for name in names) else " and "
+    return separator.join(names) or otherwise
+
+
+def headings(axes: Iterable[str]) -> list[str]:
+    """Return the last part of each key, or all of it where two keys end alike."""
+    lasts = [axis.rpartition(".")[2] for axis in axes]
+    whole = (axis.removeprefix("pools.").replace(".", " ") for axis in axes)
+    return [end if lasts.count(end) == 1 else one for end, one in zip(lasts, whole, strict=True)]
+
+
+def _value_name(heading: str, value: str) -> str:
+    """Return a value with its key, if it is no name that says what it is: ``sjf``, ``max=220``.
+
+    A number of things that have a plural is said as such: ``14 builders``.
+    """
+    words = heading.replace("_", " ")
+    if value.isdigit():
+        if not heading.endswith("s"):
+            return f"{heading}={value}"
+        return f"{value} {words.removesuffix('s') if value == '1' else words}"
+    plain = value[:1].isalpha() and value not in WORDS and " " not in heading
+    return value if plain or value[:1] in "@{[" else f"{words} {value}"

@@ -14,8 +14,9 @@ import msgspec
 import numpy as np
 
 from farm.results.comparison.answer import answer_of_sweep
-from farm.results.comparison.metrics import METRICS, Metric, Unit, Verdict, verdict_of
-from farm.results.comparison.significance import Interval, Mean, holm_levels, means_of
+from farm.results.comparison.compared_values import SweepRow, SweptSettings
+from farm.results.comparison.metrics import METRICS, Metric, verdict_of
+from farm.results.comparison.significance import Mean, holm_levels, means_of
 from farm.results.summary.figures import Figures
 from farm.scenario import TwinErrors
 
@@ -23,41 +24,8 @@ Settings = tuple[str, ...]
 """The value of each axis, as text."""
 
 
-class SweepRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One metric of one setting; intervals are of 95 %, None for a single replication."""
-
-    settings: dict[str, str]
-    metric: str
-    unit: Unit
-    replications: int
-    mean: float | None
-    interval: Interval | None
-    median: float | None
-    #: the setting that it is compared with; None: it is the baseline
-    baseline: dict[str, str] | None = None
-    #: mean over the seeds of the setting's value - the baseline's
-    difference: float | None = None
-    relative: float | None = None
-    #: of the difference, widened for all comparisons of the metric together
-    difference_interval: Interval | None = None
-    p: float | None = None
-    verdict: Verdict | None = None
-
-
-class Sweep(msgspec.Struct, frozen=True, kw_only=True):
-    """The results of a sweep; ``rows`` by setting, then by metric."""
-
-    scenario: str
-    axes: dict[str, list[str]]
-    seeds: list[int]
-    relevant: float
-    #: of a farm's twin: its errors, mean and p95, shares
-    twin: dict[str, float] | None = None
-    rows: tuple[SweepRow, ...]
-    #: of costs; empty: the pools have prices without one; left out: costs are builder-hours
-    currency: str | msgspec.UnsetType = msgspec.UNSET
-    #: keys that had no effect at all
-    without_effect: tuple[str, ...] = ()
+class Sweep(SweptSettings, frozen=True, kw_only=True):
+    """The results of a sweep, and what they say."""
 
     @property
     def answer(self) -> str:
@@ -180,3 +148,16 @@ def _without_effect(played: Played) -> tuple[str, ...]:
         if len(values) > 1 and all(len(found) == 1 for found in groups.values()):
             unmoved.append(axis)
     return tuple(unmoved)
+
+
+def tidy_runs(played: Played) -> list[dict[str, object]]:
+    """Return a row for each run: the axes, the seed, every metric."""
+    return [
+        {
+            **played.named(settings),
+            "seed": seed,
+            **{metric.name.replace(" ", "_"): metric.value(one) for metric in METRICS},
+        }
+        for settings, summaries in played.summaries.items()
+        for seed, one in zip(played.seeds, summaries, strict=True)
+    ]

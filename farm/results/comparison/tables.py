@@ -12,16 +12,21 @@ from farm.csv_cells import harmless
 from farm.results.comparison.answer import (
     STILL,
     WAIT,
+    answer_of_comparison,
     answer_of_sweep,
     choices_of_sweep,
     frontier,
-    headings,
-    setting_name,
 )
-from farm.results.comparison.comparison import Comparison, MetricComparison, PairComparison
+from farm.results.comparison.compared_values import (
+    ComparedRuns,
+    MetricComparison,
+    PairComparison,
+    SweepRow,
+    SweptSettings,
+)
+from farm.results.comparison.differences import headings, setting_name
 from farm.results.comparison.metrics import DIRECTIONS, METRICS, PER_MONTH, Metric, Unit, readable
 from farm.results.comparison.significance import Interval, ends_of
-from farm.results.comparison.sweep import Played, Sweep, SweepRow
 from farm.results.formatting import readable_percent, readable_span, sentence
 from farm.results.money import Currency, is_money, unit_of_cost
 from farm.scenario import TwinErrors
@@ -60,7 +65,7 @@ TIDY = (
 """The columns of a tidy table, after those of the axes."""
 
 
-def render_sweep(sweep: Sweep, metrics: Sequence[Metric]) -> Parts:
+def render_sweep(sweep: SweptSettings, metrics: Sequence[Metric]) -> Parts:
     """Return the answer of a sweep and its matrix: a line per setting, some metrics."""
     answer = styled(sentence(answer_of_sweep(sweep, metrics[0])), "bold")
     matrix, lines = _matrix(sweep, metrics), [*remarks(sweep)]
@@ -72,12 +77,12 @@ def render_sweep(sweep: Sweep, metrics: Sequence[Metric]) -> Parts:
     return group(answer, matrix, *(styled(line) for line in lines))
 
 
-def sweep_html(sweep: Sweep, metrics: Sequence[Metric]) -> str:
+def sweep_html(sweep: SweptSettings, metrics: Sequence[Metric]) -> str:
     """Return the answer of a sweep and its matrix as HTML, for notebooks."""
     return as_html(render_sweep(sweep, metrics))
 
 
-def remarks(sweep: Sweep) -> Iterator[str]:
+def remarks(sweep: SweptSettings) -> Iterator[str]:
     """Return what a reader of the table must know."""
     count = len(sweep.seeds)
     if count == 1:
@@ -94,7 +99,7 @@ def remarks(sweep: Sweep) -> Iterator[str]:
         yield f"{axis} changed nothing: every number is the same with each of its values"
 
 
-def _matrix(sweep: Sweep, metrics: Sequence[Metric]) -> Listing:
+def _matrix(sweep: SweptSettings, metrics: Sequence[Metric]) -> Listing:
     """Return settings by metrics: each mean, its ±, and what it is against the baseline."""
     noisy, lines = len(sweep.seeds) > 1, [*matrix_of(sweep, metrics)]
     several = len(lines) > 1
@@ -121,7 +126,7 @@ class MatrixRow(NamedTuple):
     best: bool
 
 
-def matrix_of(sweep: Sweep, metrics: Sequence[Metric]) -> Iterator[MatrixRow]:
+def matrix_of(sweep: SweptSettings, metrics: Sequence[Metric]) -> Iterator[MatrixRow]:
     """Yield a row for each setting of a sweep, with these metrics."""
     by_setting: dict[tuple[str, ...], dict[str, SweepRow]] = {}
     for row in sweep.rows:
@@ -188,7 +193,7 @@ def shares_of(
     return [None if value is None else math.expm1(value * log) for value in found]
 
 
-def tidy(sweep: Sweep) -> list[dict[str, object]]:
+def tidy(sweep: SweptSettings) -> list[dict[str, object]]:
     """Return a row for each setting and metric, with the columns of ``TIDY``."""
     rows: list[dict[str, object]] = []
     for row in sweep.rows:
@@ -202,19 +207,6 @@ def tidy(sweep: Sweep) -> list[dict[str, object]]:
     return rows
 
 
-def tidy_runs(played: Played) -> list[dict[str, object]]:
-    """Return a row for each run: the axes, the seed, every metric."""
-    return [
-        {
-            **played.named(settings),
-            "seed": seed,
-            **{metric.name.replace(" ", "_"): metric.value(one) for metric in METRICS},
-        }
-        for settings, summaries in played.summaries.items()
-        for seed, one in zip(played.seeds, summaries, strict=True)
-    ]
-
-
 def as_csv(rows: Sequence[dict[str, object]]) -> str:
     """Return rows as CSV; None is an empty cell."""
     text = io.StringIO()
@@ -224,9 +216,9 @@ def as_csv(rows: Sequence[dict[str, object]]) -> str:
     return text.getvalue()
 
 
-def render_comparison(comparison: Comparison) -> Parts:
+def render_comparison(comparison: ComparedRuns) -> Parts:
     """Return a comparison: what differs, its answer, and a table; of several runs a matrix."""
-    answer, pairs = styled(sentence(comparison.answer), "bold"), comparison.pairs
+    answer, pairs = styled(sentence(answer_of_comparison(comparison)), "bold"), comparison.pairs
     differences = [styled(f"{pair.difference}.") for pair in pairs]
     if len(pairs) == 1:
         return group(*differences, answer, _pair(pairs[0], comparison.currency))
