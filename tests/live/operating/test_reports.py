@@ -32,7 +32,7 @@ from farm.core.pools.spec import MAX_STARTS
 from farm.forecasts.dispatch.calibration import LEAST_SPREAD, ForecastCalibration
 from farm.forecasts.dispatch.recent_errors import Lately
 from farm.live.operating import client as client_module
-from farm.live.operating import control_plane, images
+from farm.live.operating import control_plane, images, reporting
 from farm.live.operating.answers import BUSY
 from farm.live.operating.client import FRESH, FarmClient
 from farm.live.protocol import submissions
@@ -100,7 +100,7 @@ def test_a_farm_at_rest_reports_when_a_heartbeat_comes(lead: Lead, monkeypatch):
             real.at = min(control.turn(), first_beat + second)
             asked += 1
     assert asked <= 30 + 2
-    assert max(b - a for a, b in itertools.pairwise(written)) <= control_plane.REST_INTERVAL
+    assert max(b - a for a, b in itertools.pairwise(written)) <= reporting.REST_INTERVAL
 
 
 def test_cancelled_jobs_are_no_throughput(lead: Lead):
@@ -185,13 +185,13 @@ def test_the_next_scheduler_knows_how_right_estimates_were(lead: Lead):
     calibration.calibrate("amd64", 0.0, [("a", [float(n) for n in range(9)]), ("b", [5.0] * 9)])
     calibration.dispatched("a", 44.0)
     job = Job(id="c", service_time=1.0, platform=Platform("amd64"))
-    control._lately.memory.given["c"] = [("rollout", 10.0)]
+    control._learned.errors.memory.given["c"] = [("rollout", 10.0)]
     control.observe(AlarmRang(50.0), [StartJob(job, 1, "linux-1", 0)])
     control.turn()
     leader.commit()
     after, follower = ForecastCalibration(), lead()
     another = follower.control(calibrations={"declared": after})
-    assert another._lately.of("rollout") == Lately(1, 1.0, 1.0)
+    assert another._learned.errors.of("rollout") == Lately(1, 1.0, 1.0)
     after.dispatched("b", 60.0)
     of_spread = [(0.0, error / LEAST_SPREAD, at) for error, at in ((40.0, 44.0), (55.0, 60.0))]
     assert after.platforms["amd64"].errors == of_spread
