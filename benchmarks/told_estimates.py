@@ -27,8 +27,8 @@ def measure(jobs: int, builders: int) -> str:
     scheduler, run_times = waiting_farm(scenario, jobs)
     woken = threading.Event()
     service = RolloutService(scenario, run_times, "last-3")
-    program = service._program
-    service.meet(scheduler, lambda: 100.0, woken.set)
+    program = service._conversation.program
+    service.attach(scheduler, lambda: 100.0, woken.set)
     names = [state.job.id for state in scheduler.jobs.values() if state.slot is None]
     pauses: list[float] = []
     taken: list[float] = []
@@ -50,7 +50,7 @@ def measure(jobs: int, builders: int) -> str:
             if spent is not None:
                 there = after.user + after.system - spent.user - spent.system
                 taken.append(1e6 * (here + there) / len(names))
-            while service._busy.is_set():
+            while service._conversation.is_busy:
                 time.sleep(0.005)
     finally:
         service.close()

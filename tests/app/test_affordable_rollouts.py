@@ -11,9 +11,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from farm.app.forecasts import rollout_service
+from farm.app.forecasts import rollout_conversation, rollout_service
+from farm.app.forecasts.rollout_conversation import Request, RolloutProcess
 from farm.app.forecasts.rollout_process import Roller
-from farm.app.forecasts.rollout_service import AffordableRollouts, Process, Request
+from farm.app.forecasts.rollouts_with_fallback import RolloutsWithFallback
 from farm.app.runs.estimates import Estimating
 from farm.app.runs.own_parts import OwnParts
 from farm.core.events import JobFinished, JobsSubmitted
@@ -74,11 +75,11 @@ class Told:
         wanted = scenario(**estimates)
         estimating = Estimating(wanted, live=True)
         (self.forecaster,) = estimating._forecasters
-        assert isinstance(self.forecaster, AffordableRollouts)
+        assert isinstance(self.forecaster, RolloutsWithFallback)
         (self.service,) = estimating.services
         assert isinstance(estimating.estimator, RuntimeDistribution)
         if program is not None:
-            self.service._program = program
+            self.service._conversation.program = program
         self.scheduler: Scheduler = estimating.scheduler()
         self.woken, self.at = threading.Event(), 0.0
         self.checked = False
@@ -92,7 +93,7 @@ class Told:
                 self.checked = True
                 check(self)
 
-        self.service.meet(self.scheduler, lambda: self.at, self.woken.set)
+        self.service.attach(self.scheduler, lambda: self.at, self.woken.set)
         try:
             Simulation.of(wanted, scheduler=self.scheduler).play([watch])
         finally:
@@ -130,7 +131,7 @@ def test_another_process_tells_what_rollouts_here_do() -> None:
         known, source = told.service.basis(told.waiting[0].job)
         assert (known > 10, source) == (True, "kind")
 
-    Told(Process(), check)
+    Told(RolloutProcess(), check)
 
 
 @pytest.mark.parametrize("policy", ["fifo", "sjf"])
@@ -177,7 +178,7 @@ def test_a_live_farm_tells_rollouts_unless_told_otherwise() -> None:
 
 def test_too_many_jobs_are_told_the_formula(monkeypatch: pytest.MonkeyPatch) -> None:
     """Under its name, and no process is asked."""
-    monkeypatch.setattr(rollout_service, "MOST_IN_QUEUES", 13)
+    monkeypatch.setattr(rollout_service, "MAX_QUEUED_JOBS", 13)
     program = Here()
 
     def check(told: Told) -> None:
@@ -218,8 +219,8 @@ def test_requests_gather_while_one_is_worked_on() -> None:
 @pytest.mark.parametrize("size", [2, 1_000_000])
 def test_a_process_that_never_answers_is_ended(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may be stopped, and its pipe full."""
-    monkeypatch.setattr(rollout_service, "REPLY_TIMEOUT", 0.05)
-    program = Process()
+    monkeypatch.setattr(rollout_conversation, "REPLY_TIMEOUT", 0.05)
+    program = RolloutProcess()
     program.start()
     try:
         assert program.pid is not None

@@ -1,9 +1,9 @@
 """``python -m farm.app.forecasts.rollout_process PARENT``: rolls out a farm's present state.
 
 A request is a line of JSON on standard input, its reply one on standard output. The scheduler's
-process starts it (``rollout_service.py``): a rollout takes longer than a report may wait. It ends
-with its standard input, so with the process that started it (and on Linux also if it is stopped
-itself), and gives way to all others.
+process starts it (``rollout_conversation.py``): a rollout takes longer than a report may wait. It
+ends with its standard input, so with the process that started it (and on Linux also if it is
+stopped itself), and gives way to all others.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from contextlib import suppress
 
 import msgspec
 
-from farm.app.forecasts.rollout_service import Reply, Request
+from farm.app.forecasts.rollout_conversation import Reply, Request
 from farm.assembly import estimator_named, estimator_of, make_rules, pool_specs
 from farm.core.errors import FarmError, StateError
 from farm.forecasts.runtime.quantiles import RuntimeDistribution

@@ -131,10 +131,9 @@ class Estimating:
 
     def _remote_rollouts(self, source: str, estimator: RuntimeDistribution | None) -> Forecaster:
         """Return rollouts by another process; the formula replaces those that cost too much."""
-        from farm.app.forecasts.rollout_service import (  # noqa: PLC0415 - for live farms only
-            AffordableRollouts,
-            RolloutService,
-        )
+        # for live farms only
+        from farm.app.forecasts.rollout_service import RolloutService  # noqa: PLC0415
+        from farm.app.forecasts.rollouts_with_fallback import RolloutsWithFallback  # noqa: PLC0415
 
         run_times = _distribution(estimator or self.estimator)
         service = RolloutService(self._scenario, run_times, source)
@@ -142,7 +141,7 @@ class Estimating:
         fallback = None
         if LAUNCHPAD.name not in self._methods:  # else it is a forecaster anyway
             fallback = self._formula(LAUNCHPAD, source, estimator)
-        forecaster = AffordableRollouts(service, fallback)
+        forecaster = RolloutsWithFallback(service, fallback)
         self.calibrations[source] = forecaster.calibration
         return forecaster
 

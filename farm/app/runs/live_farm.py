@@ -125,7 +125,7 @@ class LiveFarm:
             learned=self.learned,
         )
         for service in services:
-            service.meet(self.scheduler, world.clock.now, world.wake)
+            service.attach(self.scheduler, world.clock.now, world.wake)
         estimated = self.estimating.around(world, self.scheduler, world.add_event)
         if isinstance(estimated, EstimatingWorld):
             world.add_step(estimated.step)
