@@ -59,6 +59,22 @@ def test_an_estimator_learns_from_a_bundle_as_from_a_run(records: Path):
     assert [row.builder for row in on_runners] == ["r0", "r1"]
 
 
+def test_a_label_that_is_a_platform_is_read_as_one(tmp_path: Path):
+    """Tables of runs have such labels: the platform was told as amd64/native/virtual."""
+    tests = [
+        attempt(n, BASE + n, BASE + n, BASE + n + 20.0, runner="r0", platform="amd64/native")
+        for n in range(3)
+    ]
+    write_bundle(tmp_path / "native", bundle_of(tests))
+    learned = learned_from(tmp_path / "native", None, NOWHERE, "last-3")
+
+    wanted, _ = learned.hypothetical("job", learned.jobs["00000"].platform, None, None)
+    _, on_runner = learned.run_times(wanted)
+
+    assert str(wanted.platform) == "amd64/native"
+    assert on_runner.builder == "r0"
+
+
 def test_a_bundle_can_be_asked_at_an_earlier_time(records: Path):
     """With what was known then: the third build runs, two have ended."""
     learned = learned_from(records, None, NOWHERE, "last-3", at=5 + 130.0)

@@ -111,7 +111,7 @@ def _start_of(
     job = Job(
         id=attempt.id,
         service_time=attempt.ran or 0.0,
-        platform=Platform(attempt.platform or None),
+        platform=_platform_of(attempt.platform),
         kind=attempt.kind or "job",
         matrix=attempt.matrix or None,
         attributes=attempt.traits,
@@ -125,6 +125,14 @@ def _end_of(attempt: Attempt, at: float, builder: str) -> Event:
     if outcome is None:
         return AttemptLost(at, attempt.id, 1, builder)
     return JobFinished(at, attempt.id, 1, builder, outcome)
+
+
+def _platform_of(label: str) -> Platform:
+    """Return the platform of a label, which is a processor unless it is written as a platform."""
+    try:
+        return Platform.parse(label)
+    except ValueError:
+        return Platform(label or None)
 
 
 def _builder_name(attempt: Attempt) -> str:
@@ -145,7 +153,10 @@ def _builders_of(bundle: Bundle, runners: dict[str, Runner]) -> dict[str, Builde
             id=name,
             pool=next(iter(labels)) or "unlabelled",
             index=index,
-            processors=tuple(label for label in labels if label),
+            processors=tuple(
+                platform.processor for platform in map(_platform_of, labels) if platform.processor
+            ),
+            virtualized=all(_platform_of(label).needs_virtual for label in labels),
             slots=1 if runner is None else runner.slots,
         )
     return builders
