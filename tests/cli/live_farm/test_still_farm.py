@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -29,6 +30,7 @@ from farm.live.store.batch import Batch
 from farm.live.store.saved import Try
 from farm.live.wire.pool_report import EMBEDDED
 from provisioner.reconciler import Keeping
+from tests.terminal.test_narrow_tables import LEFT_OUT
 from tests.worlds.still import StillFarm
 
 pytestmark = pytest.mark.live
@@ -88,6 +90,39 @@ def test_a_narrow_terminal_keeps_whole_names_and_drops_columns(still: StillFarm)
     still.wait(long)
     told = still.says("jobs", width=39)
     assert "".join(line.split()[0] for line in told.splitlines()[1:]).startswith(long[:150])
+
+
+#: words of each table of a live farm, and what an operator looks for in it
+LIVE_TABLES = (
+    (("jobs", "--where", "state=all"), ("state", "waiting", "running", "failed")),
+    (("jobs", "--by", "kind"), ("p95", "wait")),
+    (("pools",), ("why", "builders", "idle")),
+    (("builders",), ("state", "remark", "building", "silent")),
+    (("status",), ("waiting", "builders", "idle")),
+    (("admin", "dead-letters"), ("refused",)),
+)
+
+
+def test_the_tables_of_a_live_farm_fit_80_columns(still: StillFarm):
+    """A column goes whole, no word is cut, and the states and reasons stay."""
+    name = "firefox-desktop-20261128-linux64-shippable-{}"
+    many = {"kind": "build-linux64-shippable/opt", "attributes": {"user": "ann@example.org"}}
+    builder = "linux-shippable-large-0017"
+    still.wait(name.format("w"), **many)
+    still.run(name.format("r"), builder, **many)
+    still.end(name.format("e"), "failed", builder, **many)
+    still.join(builder, "building")
+    states = {"idle": 3, "building": 12, "booting": 4, "draining": 2, "failed": 1}
+    why = "the queue of forty jobs asks for sixteen builders, more than this period allows"
+    still.publish(desired=12, why=why, plan_most=12, most=12, period="night", states=states)
+
+    for words, wanted in LIVE_TABLES:
+        whole = set(still.farm(*words, width=1000).stdout.split())
+        narrow = still.farm(*words, width=80).stdout
+        text = LEFT_OUT.sub("", " ".join(narrow.split()))
+        assert all(len(line) <= 80 for line in narrow.splitlines()), words
+        assert set(text.split()) <= whole, words
+        assert set(wanted) <= set(re.findall(r"\w+", text)), words
 
 
 # --- which jobs --------------------------------------------------------------------------------
