@@ -33,7 +33,7 @@ from farm.forecasts.runtime.interface import RuntimeEstimator
 from farm.processes.shared_work import SharedWork
 from farm.results.comparison.significance import student_quantile
 from farm.results.summary.objectives import Term, value_of
-from farm.results.summary.summary import summarise
+from farm.results.summary.summary import Measured
 from farm.scenario import Pool, Scenario, TwinErrors
 from farm.sim.engines import play as simulated
 from farm.sim.setting import Setting
@@ -64,6 +64,8 @@ class Replication(msgspec.Struct, frozen=True):
     cost: float
     cost_per_month: float
     mean_wait: float
+    #: keys of fair share that no job has
+    warnings: tuple[str, ...] = ()
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,12 +85,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SizePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """The result; ``best`` is None if no size meets the objective.
-
-    >>> found = farm.plan("mmc", "mean(waiting_time) < 2s", replications=2, workload__0__count=500)
-    >>> found.best.met, found.replications
-    (True, 2)
-    """
+    """The result; ``best`` is None if no size meets the objective."""
 
     #: what the points' sizes refer to: pools, or keys
     pools: tuple[str, ...]
@@ -103,6 +100,8 @@ class SizePlan(msgspec.Struct, frozen=True, kw_only=True):
     twin: TwinErrors | None = None
     #: of costs; empty: it has no name; None: costs are builder-hours
     currency: str | None = None
+    #: on what was tried, whatever the seed: keys of fair share that no job has
+    warnings: tuple[str, ...] = ()
 
 
 class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -162,7 +161,8 @@ def play(
     setting = Setting.of(own, make_rules(own), algorithms(own))
     records = simulated(setting, estimator(own), build_jobs(own))
     info = run_info(own, "simulated", "reference")
-    summary = summarise(records, info, 0.0)
+    measured = Measured(records, info, 0.0)
+    summary = measured.summary
     values = [value_of(records, summary, term, own.pools) for term in terms]
     return Replication(
         # where no job has such a value, nothing is missed
@@ -171,6 +171,7 @@ def play(
         summary.cost,
         summary.cost_per_month or 0.0,
         summary.waiting_time.mean or 0.0,
+        measured.figures.warnings,
     )
 
 
@@ -198,12 +199,17 @@ class Evaluator:
             else 0.0
         )
         self.points: dict[Tried, Point] = {}
+        self._warnings: dict[str, None] = {}
         self._work = work
 
     def at(self, sizes: Tried) -> Point:
         """Return the results of these sizes."""
         if sizes not in self.points:
-            point = self.points[sizes] = self._point(sizes, self._outcomes(sizes))
+            outcomes = self._outcomes(sizes)
+            point = self.points[sizes] = self._point(sizes, outcomes)
+            for warning in outcomes[0].warnings:
+                if all(warning in outcome.warnings for outcome in outcomes):
+                    self._warnings[warning] = None
             self._on_point(point)
         return self.points[sizes]
 
@@ -251,6 +257,7 @@ class Evaluator:
             points=tuple(self.points.values()),
             why=why if best is not None else why + self._held_back(pools),
             replications=self._options.replications,
+            warnings=tuple(self._warnings),
         )
 
     def _held_back(self, pools: Sequence[Pool]) -> str:

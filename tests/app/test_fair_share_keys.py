@@ -93,3 +93,17 @@ def test_a_key_of_fair_share_that_no_job_has_is_a_warning(keys: list[str], told:
     assert all(part in summary.warnings[0] for part in told)
     # it is no failure
     assert summary.ended_well
+
+
+def test_sweeps_and_plans_warn_of_a_key_that_no_job_has():
+    """They compare settings of a farm that is not fair; of several seeds the warning is one."""
+    scenario = small_scenario(load={"attributes": {"team": {"a": 1}}})
+    keys = [["team"], ["project"]]
+    found = farm.sweep(scenario, {"scheduling.fair_share": keys}, replications=3)
+    plan = farm.plan(
+        scenario, "p95(waiting_time) < 1h", replications=2, scheduling__fair_share=["project"]
+    )
+    for warnings in (found.sweep.warnings, plan.warnings):
+        [warning] = warnings
+        assert "no job has project, so all share one invocation there; jobs have team" in warning
+    assert f"warning: {warning}" in found._repr_html_()

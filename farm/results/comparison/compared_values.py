@@ -127,3 +127,5 @@ class SweptSettings(msgspec.Struct, frozen=True, kw_only=True):
     currency: str | msgspec.UnsetType = msgspec.UNSET
     #: keys that had no effect at all
     without_effect: tuple[str, ...] = ()
+    #: on a setting, whatever the seed: keys of fair share that no job has
+    warnings: tuple[str, ...] = ()

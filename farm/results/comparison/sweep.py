@@ -71,6 +71,7 @@ def judge(played: Played, baseline: Mapping[str, str], relevant: float) -> Sweep
         rows=rows,
         currency=played.currency,
         without_effect=_without_effect(played),
+        warnings=_warnings(played),
     )
 
 
@@ -131,6 +132,16 @@ def _means(table: np.ndarray) -> list[Mean | None]:
     """Return the mean of each row; None if a replication has no such value."""
     there = np.isfinite(table).all(axis=1).tolist()
     return [mean if whole else None for mean, whole in zip(means_of(table), there, strict=True)]
+
+
+def _warnings(played: Played) -> tuple[str, ...]:
+    """Return the warnings of all runs of a setting, each once."""
+    warnings: dict[str, None] = {}
+    for figures, *others in played.summaries.values():
+        for warning in figures.warnings:
+            if all(warning in other.warnings for other in others):
+                warnings[warning] = None
+    return tuple(warnings)
 
 
 def _without_effect(played: Played) -> tuple[str, ...]:

@@ -97,6 +97,8 @@ def remarks(sweep: SweptSettings) -> Iterator[str]:
         yield str(TwinErrors(**sweep.twin))
     for axis in sweep.without_effect:
         yield f"{axis} changed nothing: every number is the same with each of its values"
+    for warning in sweep.warnings:
+        yield f"warning: {warning}"
 
 
 def _matrix(sweep: SweptSettings, metrics: Sequence[Metric]) -> Listing:

@@ -15,8 +15,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from farm.columns import Floats, Numbers
+from farm.core.queues.fair_share.keys import attributes_of_key
 from farm.results.table.job_columns import Jobs
+from farm.results.table.records import RunRecords
 
+FAIR_SHARE = "scheduling.fair_share: "
+"""How a warning on a key of fair share begins."""
 MAX_STEPS = 256
 """Equal steps into which a run's time is divided; within one, numbers of jobs are averaged."""
 MIN_STEPS = 64
@@ -175,3 +179,35 @@ def jain_index(shares: Sequence[float]) -> float:
         return 1.0
     total = sum(shares)
     return total * total / (len(shares) * squares)
+
+
+def unused_fair_share_keys(names: Sequence[str], records: RunRecords) -> list[str]:
+    """Return a warning for each key of fair share that no job of a run has.
+
+    All jobs then share one invocation at that level: the farm runs as if it had no such key, and no
+    figure shows it.
+    """
+    tables = [jobs for jobs in (records.jobs, records.lost) if len(jobs)]
+    if not names or not tables:
+        return []
+    attributes = {
+        attribute
+        for jobs in tables
+        for values in jobs.attributes.values
+        for attribute, value in values.items()
+        if value
+    }
+    is_known = {
+        "kind": any(any(jobs.kind) for jobs in tables),
+        "matrix": any(any(jobs.matrix.values) for jobs in tables),
+    }
+    has = f"jobs have {', '.join(sorted(attributes))}" if attributes else "jobs have no attribute"
+    warnings = []
+    for name in names:
+        wanted = attributes_of_key(name)
+        is_used = is_known.get(name, True) if not wanted else not attributes.isdisjoint(wanted)
+        if not is_used:
+            warnings.append(
+                f"{FAIR_SHARE}no job has {name}, so all share one invocation there; {has}"
+            )
+    return warnings

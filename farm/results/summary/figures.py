@@ -22,7 +22,7 @@ from farm.results.summary.builder_time import (
     builder_times,
 )
 from farm.results.summary.costs import Bill, Costs, JobCounts, Parts, Place
-from farm.results.summary.fairness import SlotShares
+from farm.results.summary.fairness import SlotShares, unused_fair_share_keys
 from farm.results.summary.switches import keys_of_switches, switches_of, values_of
 from farm.results.table.job_columns import Jobs, by_outcome, invocation_of
 from farm.results.table.runs import Runs
@@ -90,6 +90,8 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     switches: int | None = None
     #: how long slots went over to others
     switching_time: float | None = None
+    #: keys of fair share that no job has
+    warnings: tuple[str, ...] = ()
 
 
 class Counted:
@@ -141,6 +143,7 @@ class Counted:
             "idle_share": list(map(self.costs.idle_share, numbers)),
             "throughput_per_s": list(map(_ratio, served, self.lengths)),
             "cost_per_month": list(map(_ratio, costs, months)),
+            "warnings": [self._warnings()] * len(runs.seeds),
         }
         keys = keys_of_switches(self._info.fair_share, self._info.switch_times)
         if keys:
@@ -186,6 +189,9 @@ class Counted:
             shares.take(jobs, part, names)
             indices.append(shares.index())
         return indices
+
+    def _warnings(self) -> tuple[str, ...]:
+        return tuple(unused_fair_share_keys(self._info.fair_share, self._runs.records))
 
     def _switches(self, keys: Sequence[str]) -> tuple[list[int], list[float]]:
         """Return the number of switches of each run, and the time that they took."""

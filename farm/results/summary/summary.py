@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cached_property
 
 import msgspec
@@ -17,11 +17,11 @@ import numpy as np
 from farm.columns import known
 from farm.core.fields import json_name
 from farm.core.model import Cause
-from farm.core.queues.fair_share.keys import attributes_of_key
 from farm.results.descriptive_statistics import Spread, spread_of
 from farm.results.formatting import readable_percent
 from farm.results.summary.builder_time import BuilderCounts, Window
 from farm.results.summary.costs import JobCounts, Part
+from farm.results.summary.fairness import FAIR_SHARE
 from farm.results.summary.figures import Counted, Figures, RunInfo, WorldName
 from farm.results.summary.lateness import Lateness
 from farm.results.summary.tally import CountedInPieces, Tallied
@@ -30,8 +30,6 @@ from farm.results.table.records import RunRecords
 from farm.results.table.runs import Runs
 from farm.units import many
 
-#: how a warning on a key of fair share begins
-FAIR_SHARE = "scheduling.fair_share: "
 #: real seconds below which a live farm's overhead per job is noticeable
 SHORT = 0.05
 
@@ -216,8 +214,10 @@ class Measured:
         if self._percentile_error:
             remarks.append(near_percentiles(self.figures.jobs.submitted, self._percentile_error))
         remarks += jobs_given_up(self._records)
+        figures = msgspec.structs.asdict(self.figures)
+        unused_keys = figures.pop("warnings")
         return Summary(
-            **msgspec.structs.asdict(self.figures),
+            **figures,
             name=info.name,
             world=info.world,
             engine=info.engine,
@@ -234,11 +234,7 @@ class Measured:
             quiescence=at_the_end,
             run_phase=run_phase,
             lateness=msgspec.UNSET if self._lateness is None else self._lateness,
-            warnings=(
-                *self._warnings,
-                *left_over_builders,
-                *unused_fair_share_keys(info.fair_share, self._records),
-            ),
+            warnings=(*self._warnings, *left_over_builders, *unused_keys),
             remarks=tuple(remarks),
         )
 
@@ -261,38 +257,6 @@ def jobs_given_up(records: RunRecords) -> list[str]:
         "builder took them for so long that none ever would"
     )
     return [text]
-
-
-def unused_fair_share_keys(names: Sequence[str], records: RunRecords) -> list[str]:
-    """Return a warning for each key of fair share that no job of a run has.
-
-    All jobs then share one invocation at that level: the farm runs as if it had no such key, and no
-    figure shows it.
-    """
-    tables = [jobs for jobs in (records.jobs, records.lost) if len(jobs)]
-    if not names or not tables:
-        return []
-    attributes = {
-        attribute
-        for jobs in tables
-        for values in jobs.attributes.values
-        for attribute, value in values.items()
-        if value
-    }
-    is_known = {
-        "kind": any(any(jobs.kind) for jobs in tables),
-        "matrix": any(any(jobs.matrix.values) for jobs in tables),
-    }
-    has = f"jobs have {', '.join(sorted(attributes))}" if attributes else "jobs have no attribute"
-    warnings = []
-    for name in names:
-        wanted = attributes_of_key(name)
-        is_used = is_known.get(name, True) if not wanted else not attributes.isdisjoint(wanted)
-        if not is_used:
-            warnings.append(
-                f"{FAIR_SHARE}no job has {name}, so all share one invocation there; {has}"
-            )
-    return warnings
 
 
 def summarise(records: RunRecords, info: RunInfo, wall_time: float) -> Summary:
