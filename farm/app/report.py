@@ -159,7 +159,9 @@ class _Steps:
         self._on_step(what, min(1.0, (self._done - 1 + share) / self._all))
 
 
-def _of_runs(runs: Sequence[Result], steps: _Steps, refresh: float | None) -> str:
+def _of_runs(
+    runs: Sequence[Result], steps: _Steps, refresh: float | None, *, has_charts: bool = True
+) -> str:
     sections: list[Section] = []
     numbers: dict[str, object] = {}
     if len(runs) > 1:
@@ -186,7 +188,7 @@ def _of_runs(runs: Sequence[Result], steps: _Steps, refresh: float | None) -> st
         summary = run.kept.summary
         numbers["summary" if place == 0 else f"summary-{place + 1}"] = summary
         label = f"{run.kept.label}, {summary.world}" if len(runs) > 1 else ""
-        sections += _of_run(run, label, steps, whole=len(runs) == 1)
+        sections += _of_run(run, label, steps, whole=len(runs) == 1, has_charts=has_charts)
     first = runs[0].kept.summary
     title = f"{first.name}: {first.policy}, seed {first.seed}, {first.world}"
     if len(runs) > 1:
@@ -202,7 +204,9 @@ def _of_runs(runs: Sequence[Result], steps: _Steps, refresh: float | None) -> st
     )
 
 
-def _of_run(run: Result, label: str, steps: _Steps, *, whole: bool) -> list[Section]:
+def _of_run(
+    run: Result, label: str, steps: _Steps, *, whole: bool, has_charts: bool
+) -> list[Section]:
     summary, figures = run.kept.summary, run.figures()
     if not whole:
         steps(f"drawing {label}")
@@ -212,6 +216,8 @@ def _of_run(run: Result, label: str, steps: _Steps, *, whole: bool) -> list[Sect
     if len(tables) > 1 and _numbers(tables[0]) == _numbers(tables[1]):
         tables.pop()  # each pool has a platform of its own
     sections = [Section(label, _words_of(run), (), tables)]
+    if not has_charts:
+        return [*sections, Section("", ["The charts are being drawn."])]
     for name in figures.names:
         steps(f"drawing {name}")
         charts = [one for one in figures.draw(name) if one.changes]
@@ -285,6 +291,7 @@ def follow_run(
     """Write the page of a run again while its event log grows, and a last time when it has ended.
 
     A browser that shows the page loads it again ``every`` real seconds, until the run has ended.
+    The first page has no charts yet, so that it is there at once.
     Ctrl-C ends it too, with a page of the run so far. Raises InputError for what is not a run.
     """
     if load_run(path, unfinished=True).state != "running":
@@ -298,8 +305,12 @@ def follow_run(
         going = load_run(path, unfinished=True).state == "running"
         if going:
             if so_far.events != drawn:
+                result = so_far.result()
+                if drawn < 0:
+                    # to load what draws and to draw takes three quarters of a page's time
+                    write_page(out, _of_runs([result], _Steps(on_step, 1), every, has_charts=False))
                 drawn = so_far.events
-                report(so_far.result(), out=out, refresh=every)
+                report(result, out=out, refresh=every)
             on_step(f"following, at {format_roughly(so_far.at)} of farm time", 0.0)
             wait(every)
         return going

@@ -116,6 +116,19 @@ def test_a_run_in_progress_says_what_runs(growing: Growing, monkeypatch: Any) ->
     assert run.summary["idle_share"] < 0.2  # both builders are busy from the second job on
 
 
+def test_the_first_page_is_there_before_its_charts(growing: Growing, monkeypatch: Any) -> None:
+    """To draw them takes most of the time: on a busy machine there was no page for 13 s."""
+    first_pages = []
+    monkeypatch.setattr(
+        "farm.app.report.report", lambda *_, **__: first_pages.append(growing.out.read_text())
+    )
+    growing.follow(growing.end)
+    assert "In progress, " in first_pages[0]
+    assert "The charts are being drawn." in first_pages[0]
+    assert RELOADS in first_pages[0]
+    assert "<svg" not in first_pages[0]
+
+
 def test_a_page_is_written_before_a_busy_log_has_an_end(tmp_path: Path) -> None:
     """A farm that writes faster than its log is read would have no page until its run has ended."""
     log, pauses = tmp_path / "log", []
