@@ -63,6 +63,7 @@ Result, Results      the results of runs: ``summary``, ``jobs``, ``events``, ``s
 JobTable             the jobs of a run in columns
 Diagnosis, Twin      what ``doctor`` and ``twin`` found: ``verdicts``; ``sentence``, ``pools``
 SizePlan             what ``plan`` found: ``best``, ``points``
+ComputedAdvice       ``advice`` of what sweep, doctor and plan return: what would shorten the waits
 Scenario             a scenario
 Job, Platform        for your own jobs: ``simulate(…, jobs=[farm.Job(…), …])``
 PoolSnapshot         the input of your own provisioning algorithms
@@ -83,7 +84,8 @@ if TYPE_CHECKING:
     from farm.app.api import load_scenario, run, simulate
     from farm.app.recorded.result import Result, Results, compare, open_run
     from farm.app.report import report
-    from farm.app.smallest_pools import plan
+    from farm.app.runs.advice import ComputedAdvice
+    from farm.app.smallest_pools import SizePlan, plan
     from farm.app.sweeps.sweep import SweepResult, sweep
     from farm.core.errors import FarmError, InputError, RunError, ServerError
     from farm.core.model import Job, Platform
@@ -91,13 +93,13 @@ if TYPE_CHECKING:
     from farm.results.table.job_table import JobTable
     from farm.scenario.examples import examples
     from farm.scenario.model import Scenario
-    from farm.sim.capacity_planning import SizePlan
     from farm_twin.own_farm import Diagnosis, doctor, twin
     from farm_twin.twins.twin import Twin
 
     __version__: str
 
 __all__ = [
+    "ComputedAdvice",
     "Diagnosis",
     "FarmError",
     "InputError",
@@ -129,8 +131,9 @@ __all__ = [
 #: the module of each name, imported on first use, so that ``import farm`` takes no time
 _PLACES = {
     "farm.app.api": ("load_scenario", "run", "simulate"),
-    "farm.app.smallest_pools": ("plan",),
+    "farm.app.smallest_pools": ("SizePlan", "plan"),
     "farm.app.report": ("report",),
+    "farm.app.runs.advice": ("ComputedAdvice",),
     "farm.app.recorded.result": ("Result", "Results", "compare", "open_run"),
     "farm.app.sweeps.sweep": ("SweepResult", "sweep"),
     "farm.core.errors": ("FarmError", "InputError", "RunError", "ServerError"),
@@ -139,7 +142,6 @@ _PLACES = {
     "farm.results.table.job_table": ("JobTable",),
     "farm.scenario.examples": ("examples",),
     "farm.scenario.model": ("Scenario",),
-    "farm.sim.capacity_planning": ("SizePlan",),
 }
 #: names of a package beside the farm, found by its entry points
 _ON_RECORDS = ("Diagnosis", "Twin", "doctor", "twin")

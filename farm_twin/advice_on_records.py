@@ -10,18 +10,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
-from farm.app.runs.advice import MAX_DEVIATION, MAX_SEARCHED_JOBS, advice_for
-from farm.app.runs.simulated_run import simulated_run
+from farm.app.runs.advice import (
+    MAX_DEVIATION,
+    ComputedAdvice,
+    TooLongError,
+    advice_on_farm,
+    simulated_as_it_is,
+)
 from farm.core.errors import FarmError
 from farm.records.attempt import Attempt
 from farm.records.bundle import Bundle, write_bundle
 from farm.results.descriptive_statistics import Spread
 from farm.results.formatting import spoken_span
-from farm.results.summary.answer import answer_of_run
 from farm.scenario import load_scenario
 from farm.whole_files import write_document
 from farm_twin.diagnosis.verdict import Verdict
@@ -29,41 +33,39 @@ from farm_twin.first_scenario import scenario_of_trace
 
 SHARE_OF_SETTING_UP: Final = 0.3
 """Of the time that it takes: the rest is the search."""
-
-
+MAX_SEARCHED_JOBS: Final = 40_000
+"""Jobs of records that are simulated for their advice: to make a scenario of them takes longest."""
 RELEASE_TIME: Final = 2.0
 """Seconds within which a job comes after the end of one that released it."""
 OTHER_TIMES: Final = tuple(60.0 * sign * minutes for minutes in range(1, 11) for sign in (-1, 1))
 """Shifts of all arrivals (s): the one after which most follow an end shows what chance does."""
 RELEASED_SHARE: Final = 0.2
 """Share of the jobs that came so, beyond chance, from which more builders would change arrivals."""
-
-
-class AdviceOnRecords(NamedTuple):
-    """What a simulation of records says."""
-
-    #: what would shorten the waits; empty: nothing is advised
-    answer: str = ""
-    #: why nothing can be said by it, in a sentence; empty: something is, or nothing was asked
-    why_not: str = ""
+SCENARIO_FILE: Final = "mine.yaml"
+"""What commands call the scenario that is made of the records."""
 
 
 def advice_on_records(
     bundle: Bundle, verdicts: Sequence[Verdict], on_share: Callable[[float], object] = float
-) -> AdviceOnRecords:
+) -> ComputedAdvice:
     """Return what would shorten the waits of the farm whose records these are.
 
-    Nothing of more records than are searched at once, nor of those that make no scenario; nor
-    where no verdict on them can be given, or their jobs seem to release each other.
-    ``on_share`` is given how much is done, 0 to 1.
+    Nothing of records that make no scenario, nor where no verdict on them can be given, or their
+    jobs seem to release each other. ``on_share`` is given how much is done, 0 to 1.
     """
-    if len(bundle.attempts) > MAX_SEARCHED_JOBS:
-        return AdviceOnRecords()
+    jobs = len(bundle.attempts)
+    too_many = ComputedAdvice(
+        command=f"farm plan {SCENARIO_FILE} --slo 'p95(waiting_time) < 5m'",
+        why_not=f"{jobs:,} jobs are too many to be simulated here. farm init makes a scenario of "
+        "them, with which farm plan finds it",
+    )
+    if jobs > MAX_SEARCHED_JOBS:
+        return too_many
     if verdicts and all(verdict.kind == "cannot tell" for verdict in verdicts):
-        return AdviceOnRecords(why_not=verdicts[0].text)
+        return ComputedAdvice(why_not=verdicts[0].text)
     released = released_share(bundle.attempts)
     if released >= RELEASED_SHARE:
-        return AdviceOnRecords(
+        return ComputedAdvice(
             why_not=f"{released:.0%} of the jobs, more than by chance, came within "
             f"{RELEASE_TIME:g}s of another's end, as jobs do that other jobs release; on a larger "
             "farm they would come sooner, and these records do not say when"
@@ -75,26 +77,30 @@ def advice_on_records(
             write_bundle(records, bundle)
             text, _ = scenario_of_trace(records, records.name, None)
             write_document(scenario_file, text)
-            run = simulated_run(load_scenario(scenario_file)).kept
+            farm = simulated_as_it_is(load_scenario(scenario_file))
+        except TooLongError:
+            return too_many
         except FarmError:
-            return AdviceOnRecords()
+            return ComputedAdvice()
         on_share(SHARE_OF_SETTING_UP)
-        recorded = run.summary.recorded_waiting_time
+        summary = farm.run.summary
+        recorded = summary.recorded_waiting_time
         if not isinstance(recorded, Spread) or not recorded.p95:
-            return AdviceOnRecords()
-        wait = run.summary.waiting_time.p95 or 0.0
+            return ComputedAdvice()
+        wait = summary.waiting_time.p95 or 0.0
         waits = f"p95 wait {spoken_span(wait)} in simulation, {spoken_span(recorded.p95)} recorded"
         if abs(wait - recorded.p95) > MAX_DEVIATION * recorded.p95:
-            return AdviceOnRecords(
-                why_not=f"the records' runners do not wait alike ({waits}). The command below "
-                "searches for a farm that does"
+            return ComputedAdvice(
+                why_not=f"the records' runners do not wait alike ({waits}). farm twin searches for "
+                "a farm that does"
             )
         rest = 1.0 - SHARE_OF_SETTING_UP
-        advice = advice_for(run, lambda share: on_share(SHARE_OF_SETTING_UP + rest * share))
-        if advice is None or not advice.remedies:
-            return AdviceOnRecords()
-        answer = answer_of_run(run.summary, lambda: run.jobs, run.scenario, advice)
-        return AdviceOnRecords(f"{answer} ({waits})")
+        advice = advice_on_farm(
+            farm, lambda share: on_share(SHARE_OF_SETTING_UP + rest * share), typed=SCENARIO_FILE
+        )
+        if not advice.sentence:
+            return advice
+        return advice._replace(sentence=f"{advice.sentence} ({waits})")
 
 
 def released_share(attempts: Sequence[Attempt]) -> float:

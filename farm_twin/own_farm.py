@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import tzinfo
+from functools import cached_property
 from html import escape
 from pathlib import Path
 
-import msgspec
-
+from farm.app.runs.advice import ComputedAdvice
 from farm.core.errors import InputError
 from farm.records.bundle import Bundle, Manifest, is_bundle, with_capacity
 from farm.time_zones import zone_named
@@ -26,20 +26,39 @@ Records = str | Path | Iterable[str | Path]
 """A bundle of ``farm import``, or the files of a source as they were fetched."""
 
 
-class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
-    """Why the jobs of a farm wait, as its records show it.
+class Diagnosis:
+    """Why the jobs of a farm wait, as its records show it: ``verdicts``, ``figures``, ``advice``.
 
     >>> records = farm.simulate("quickstart").save("recorded") / "jobs.csv"
-    >>> [verdict.platform for verdict in farm.doctor(records).verdicts]
+    >>> found = farm.doctor(records)
+    >>> [verdict.platform for verdict in found.verdicts]
     ['amd64/virtual', 'win10-64/virtual']
+    >>> [remedy.pool for remedy in found.advice.remedies]
+    ['amd64-virtual', 'win10-64-virtual']
     """
 
-    #: one or more for each platform: what is the matter, in a sentence
-    verdicts: tuple[Verdict, ...]
-    #: by platform: load, servers, waits
-    figures: FarmFigures
-    #: where the records are from, and what their reader must know
-    manifest: Manifest
+    def __init__(self, bundle: Bundle, verdicts: Sequence[Verdict], figures: FarmFigures) -> None:
+        #: one or more for each platform: what is the matter, in a sentence
+        self.verdicts = tuple(verdicts)
+        #: by platform: load, servers, waits
+        self.figures = figures
+        #: where the records are from, and what their reader must know
+        self.manifest: Manifest = bundle.manifest
+        self._bundle = bundle
+
+    @cached_property
+    def advice(self) -> ComputedAdvice:
+        """What would shorten the waits, tried in a simulation of the records; or why not.
+
+        It is simulated when it is first asked for.
+        """
+        from farm_twin.advice_on_records import advice_on_records  # noqa: PLC0415 - it simulates
+
+        return advice_on_records(self._bundle, self.verdicts)
+
+    def __repr__(self) -> str:
+        kinds = {one.platform: one.kind for one in self.verdicts}
+        return f"<farm.Diagnosis: {', '.join(f'{name}: {kind}' for name, kind in kinds.items())}>"
 
     def _repr_html_(self) -> str:
         """Show the verdicts in a notebook."""
@@ -84,7 +103,7 @@ def doctor(
         for platform in figures.platforms
         for verdict in verdicts(platform, figures.resolution_time, seconds)
     ]
-    return Diagnosis(verdicts=tuple(found), figures=figures, manifest=bundle.manifest)
+    return Diagnosis(bundle, found, figures)
 
 
 def twin(

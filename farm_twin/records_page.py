@@ -33,17 +33,22 @@ CHARTS = 8
 def page_of_records(path: Path, on_step: OnStep) -> str:
     """Return the page of a bundle: verdicts, figures, and how many waited for how many slots."""
     bundle = read_bundle(path, part(partial(on_step, "reading"), 0.0, 0.2))
-    figures = examine(bundle, None, OBJECTIVE, part(partial(on_step, "examining"), 0.2, 0.6))
+    figures = examine(bundle, None, OBJECTIVE, part(partial(on_step, "examining"), 0.2, 0.3))
     found = [
         verdict
         for one in figures.platforms
         for verdict in verdicts(one, figures.resolution_time, OBJECTIVE)
     ]
-    advice = advice_on_records(bundle, found)
+    advice = advice_on_records(
+        bundle, found, part(partial(on_step, "simulating the records"), 0.5, 0.3)
+    )
+    advised = f"In simulation: {sentence(advice.sentence)}" if advice.sentence else ""
+    if advice.why_not:
+        advised = f"What would shorten the waits is not told: {advice.why_not}."
     manifest = bundle.manifest
     verdict_lines = [
         *(f"{one.platform or '(no labels)'}: {one.kind}: {one.text}." for one in found),
-        *([f"In simulation: {sentence(advice.answer)}"] if advice.answer else []),
+        *filter(None, [advised]),
         *map(sentence, manifest.remarks),
     ]
     lines = [("platform", *HEADINGS), *map(row_of, figures.platforms)]

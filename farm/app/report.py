@@ -16,7 +16,7 @@ import msgspec
 
 from farm.app.recorded.played_again import load_run
 from farm.app.recorded.result import Result, compare, open_run
-from farm.app.sweeps.sweep import SWEEP, SweepResult, read_sweep
+from farm.app.sweeps.sweep import SWEEP, SweepResult, advice_on_kept, in_words, read_sweep
 from farm.assembly import run_info
 from farm.core.commands import Command, EndJob, RequeueJob, StartJob
 from farm.core.errors import InputError, file_access
@@ -100,7 +100,11 @@ def report(
     if bundles:
         write_page(path, on_records("report")(bundles[0], on_step))
         return path
-    sweeps = [(one, found) for one in what if (found := _sweep_of(one)) is not None]
+    sweeps = [
+        (one, found)
+        for one in what
+        if not isinstance(one, Result) and (found := _sweep_of(one)) is not None
+    ]
     if sweeps and len(what) > 1:
         raise InputError("report: found a sweep beside others; allowed: one sweep, or runs")
     if sweeps:
@@ -128,10 +132,10 @@ def write_figure(run: Result | str | Path, figure: str, out: str | Path) -> list
     return [one.save(path.with_name(f"{path.stem}-{n}{path.suffix}")) for n, one in numbered]
 
 
-def _sweep_of(given: Result | SweepResult | str | Path) -> Sweep | None:
+def _sweep_of(given: SweepResult | str | Path) -> Sweep | None:
     if isinstance(given, SweepResult):
         return given.sweep
-    if isinstance(given, str | Path) and (Path(given) / SWEEP).is_file():
+    if (Path(given) / SWEEP).is_file():
         return read_sweep(Path(given))
     return None
 
@@ -252,7 +256,7 @@ def _parts_table(name: str, parts: Mapping[str, Part]) -> Table:
     return Table("", head, rows)
 
 
-def _of_sweep(given: object, sweep: Sweep) -> str:
+def _of_sweep(given: SweepResult | str | Path, sweep: Sweep) -> str:
     """Return the page of a sweep: wait against cost, the matrix, then each metric's intervals."""
     head = [", ".join(headings(sweep.axes)) or "scenario"]
     head += [metric.name.replace("_", " ") for metric in METRICS]
@@ -263,14 +267,18 @@ def _of_sweep(given: object, sweep: Sweep) -> str:
         ]
         rows.append([", ".join(row.settings) or sweep.scenario, *map(str.rstrip, cells)])
     first = trade_off_chart([*choices_of_sweep(sweep)], sweep.currency)
+    day = ""
+    if isinstance(given, SweepResult):
+        advice = given.advice
+    else:
+        advice = advice_on_kept(Path(given), sweep)
+        day = str(datetime.fromtimestamp((Path(given) / SWEEP).stat().st_mtime, UTC).date())
+    lines = [*words.of_sweep(sweep), *filter(None, [in_words(advice, sweep)])]
     sections = [
-        Section("", list(words.of_sweep(sweep)), first, [Table("", head, rows)]),
+        Section("", lines, first, [Table("", head, rows)]),
         Section("Each metric with its interval", [words.RINGS], sweep_charts(sweep, METRICS)),
     ]
     seeds = many(len(sweep.seeds), "seed")
-    day = ""
-    if isinstance(given, str | Path):
-        day = str(datetime.fromtimestamp((Path(given) / SWEEP).stat().st_mtime, UTC).date())
     from_on = f"{seeds} from {sweep.seeds[0]} on"
     under = f"{made_by(day=day)}, {from_on}; {words.about_cost(sweep.currency)}"
     return page(f"Sweep of {sweep.scenario}", sections, {"sweep": sweep}, under=under)

@@ -3,13 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+import msgspec
 
 from farm.app.api import Source, load_scenario
 from farm.app.forecasts.capacity import plan_pools
+from farm.app.runs.advice import ComputedAdvice, advice_on_scenario
 from farm.app.sweeps.axes import axis_of
 from farm.core.errors import InputError
 from farm.results.summary.objectives import check_pools, parse_objective
-from farm.sim.capacity_planning import PlanOptions, SizePlan
+from farm.scenario import parse_scenario
+from farm.scenario.file.document import parse_document
+from farm.sim import capacity_planning
+from farm.sim.capacity_planning import PlanOptions
+
+
+class SizePlan(capacity_planning.SizePlan, frozen=True, kw_only=True, dict=True):
+    """What ``plan`` found; ``best`` is None if no size meets the objective.
+
+    >>> found = farm.plan("mmc", "mean(waiting_time) < 2s", replications=2, workload__0__count=500)
+    >>> found.best.met, found.replications
+    (True, 2)
+    """
+
+    #: the scenario as it is, before anything was tried: YAML
+    scenario: str
+
+    @cached_property
+    def advice(self) -> ComputedAdvice:
+        """What would shorten the waits of the farm as it is most for its cost.
+
+        It is simulated when it is first asked for, with the scenario's seed.
+
+        >>> found = farm.plan("quickstart", "p95(waiting_time) < 20m", replications=1)
+        >>> [(remedy.pool, remedy.key) for remedy in found.advice.remedies]
+        [('linux', 'builders'), ('windows', 'builders')]
+        """
+        return advice_on_scenario(parse_scenario(parse_document(self.scenario, "plan")))
 
 
 def plan(
@@ -50,4 +81,5 @@ def plan(
     check_pools(terms, wanted.pools)
     axes = [axis_of(key, values) for key, values in (vary or {}).items()]
     options = PlanOptions(replications=replications, confidence=confidence, most=most)
-    return plan_pools(wanted, terms, options, axes=axes)
+    found = plan_pools(wanted, terms, options, axes=axes)
+    return SizePlan(**msgspec.structs.asdict(found), scenario=wanted.to_yaml())

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Sequence
 from datetime import tzinfo
 from functools import wraps
 from inspect import Parameter, Signature
@@ -229,6 +230,12 @@ def with_short_forms(command: Callable[..., None]) -> Callable[..., None]:
     vars(run)["__signature__"] = Signature(shown)
     run.__annotations__ = {one.name: one.annotation for one in shown}
     return run
+
+
+def as_typed(scenario: Path, sets: Sequence[str] | None) -> str:
+    """Return a scenario, with its overrides, as another command takes it."""
+    overrides = (word for text in sets or () for word in ("--set", text))
+    return shlex.join([str(scenario), *overrides])
 
 
 def learning(source: Path | None) -> list[str]:

@@ -96,8 +96,8 @@ def doctor(
 
     with shared_progress("simulating the records") as on_share:
         advice = advice_on_records(bundle, all_verdicts, on_share)
-    if advice.answer:
-        note(f"In simulation: {sentence(advice.answer)}")
+    if advice.sentence:
+        note(f"In simulation: {sentence(advice.sentence)}")
     if advice.why_not:
         note(f"What would shorten the waits is not told: {advice.why_not}.")
     remark(f"would they wait less with …? {command}")

@@ -10,35 +10,53 @@ limits are tried, and what makes builders come sooner and stay longer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import islice
+from shlex import quote
 from typing import Final, NamedTuple
 
+from farm.app.runs.own_parts import NONE, OwnParts
 from farm.app.runs.simulated_run import simulated_run
-from farm.core.errors import FarmError
+from farm.core.errors import FarmError, InputError
+from farm.core.model import Job
 from farm.results.recorded_run import FinishedRun
 from farm.results.summary.answer import (
     FULL,
     Advice,
     Remedy,
     answer_of_run,
+    command_of,
     is_short,
     shortages_of,
 )
 from farm.results.summary.summary import Summary
 from farm.scenario import Pool, Scenario
-from farm.workload import build_jobs
+from farm.sim.engines import OneLoad
+from farm.workload import Workload
+from farm.workload.blocks import JobColumns
 
-MAX_EVENTS: Final = 200_000
-"""Events of all simulations of a search together: about what takes the run's own command again."""
+MAX_EVENTS: Final = 5_000_000
+"""Events of all simulations of a search together, in the compiled loop: a second of a processor."""
+MAX_EVENTS_OF_A_RUN: Final = 500_000
+"""A run of more events is not searched: to see what its jobs wait for takes half a second alone."""
 MAX_EVENTS_OF_REFERENCE: Final = 80_000
-"""The same where the compiled loop does not play the scenario: a second or two."""
+"""Of all simulations together where the compiled loop does not play: a second or two."""
+EVENTS_OF_A_JOB: Final = 4
+EVENTS_OF_A_PLAN: Final = 3
+"""A plan of an algorithm that is compiled into the loop is as much work as this many events."""
+EVENTS_OF_AN_OWN_PLAN: Final = 60
+"""The same of an algorithm of the user's, which the loop has to ask."""
+USUAL_INTERVAL: Final = 10.0
+"""Seconds between plans where the scenario leaves that to the algorithm."""
 MAX_SIMULATIONS: Final = 60
 MIN_SIMULATIONS: Final = 4
-"""A run is not searched where fewer simulations than these fit into ``MAX_EVENTS``."""
-MAX_SEARCHED_JOBS: Final = MAX_EVENTS // (4 * (MIN_SIMULATIONS + 1))
-"""Jobs of a scenario that is simulated for its advice alone: each makes about four events."""
+"""A run is not searched where there is time for fewer simulations."""
+MAX_SIMULATED_JOBS: Final = 1_000_000
+"""Jobs of a scenario that is simulated once, to say what it is short of: about a second."""
+USUAL_WAIT: Final = 600.0
+"""The p95 wait (s) of which a command halves where none was simulated."""
 MAX_STEPS: Final = 2
 """Remedies that are named: each one on top of those before."""
 HALF: Final = 0.5
@@ -62,6 +80,39 @@ BY_RUN_TIME: Final = ("sjf-aging", "ljf-aging")
 OnShare = Callable[[float], object]
 
 
+class ComputedAdvice(NamedTuple):
+    """What would shorten the waits of a farm, tried in simulations of it.
+
+    >>> plan = farm.plan("quickstart", "p95(waiting_time) < 20m", replications=1)
+    >>> [first, *_] = plan.advice.remedies
+    >>> first.pool, first.key, first.after > first.before, first.wait < first.wait_before
+    ('linux', 'builders', True, True)
+    """
+
+    #: how long jobs wait, for which builders, when, and what helps; empty: nothing is advised
+    sentence: str = ""
+    #: what was simulated and helps, the best first, each on top of those before it
+    remedies: tuple[Remedy, ...] = ()
+    #: what finds remedies where none was tried, since that takes too long; empty: they were tried
+    command: str = ""
+    #: why nothing can be said; empty: something is, or nothing is short
+    why_not: str = ""
+
+
+class FarmAsItIs(NamedTuple):
+    """A simulation of a scenario, and what others of it are made from."""
+
+    run: FinishedRun
+    #: the jobs, which are the same in all simulations
+    load: Workload
+    #: the caller's parts in all of them
+    own: OwnParts = NONE
+
+
+class TooLongError(Exception):
+    """It would take too long: there are too many jobs, or all simulations are used up."""
+
+
 def advice_for(run: FinishedRun, on_share: OnShare = float) -> Advice | None:
     """Return what would shorten the waits of a run; ``on_share`` is given the progress, 0 to 1.
 
@@ -69,30 +120,106 @@ def advice_for(run: FinishedRun, on_share: OnShare = float) -> Advice | None:
     command finds them. None: nothing is short, slots are free while jobs wait, nothing helps, or
     the run cannot be simulated as it was (of jobs or functions of the caller's).
     """
-    summary = run.summary
-    if not summary.events or not is_short(summary):
-        return None
     pools = _short_pools(run)
     if not pools:
         return None
-    command = Advice((), str(run.path / "scenario.yaml") if run.path else None, pools[0])
-    simulations = min(MAX_SIMULATIONS, MAX_EVENTS // summary.events)
-    if simulations < MIN_SIMULATIONS:
+    command = Advice((), quote(str(run.path / "scenario.yaml")) if run.path else "", pools[0])
+    if _work_of(run) > MAX_EVENTS_OF_A_RUN:
         return command
     try:
-        search = _Search(run.scenario, simulations, on_share)
-        if not _is_repeated(summary, search.base):
+        farm = simulated_as_it_is(run.scenario)
+        if not _is_repeated(run.summary, farm.run.summary):
             return None
-        return search.advice(pools)
-    except _OutOfSimulationsError:
+        return _Search(farm, on_share).advice(pools)
+    except TooLongError:
         return command
     except FarmError:  # its trace is gone, its functions cannot be imported, …
         return None
 
 
+def advice_on_scenario(
+    scenario: Scenario, on_share: OnShare = float, *, own: OwnParts = NONE, typed: str = ""
+) -> ComputedAdvice:
+    """Return what would shorten the waits of a scenario, which is simulated with its seed.
+
+    Args:
+        scenario: of which there is no simulation yet.
+        on_share: given the progress, 0 to 1.
+        own: the caller's parts in it.
+        typed: the scenario as a command takes it: a file, and options.
+    """
+    try:
+        return advice_on_farm(simulated_as_it_is(scenario, own), on_share, typed=typed)
+    except TooLongError:
+        return ComputedAdvice(
+            command=command_of(Advice((), typed), USUAL_WAIT),
+            why_not="its jobs are too many to be simulated once more",
+        )
+    except FarmError:  # its trace is gone, …
+        return ComputedAdvice()
+
+
+def advice_on_farm(
+    farm: FarmAsItIs, on_share: OnShare = float, *, typed: str = ""
+) -> ComputedAdvice:
+    """Return what would shorten the waits of a farm; arguments as for ``advice_on_scenario``."""
+    run = farm.run
+    pools = _short_pools(run)
+    if not pools:
+        return ComputedAdvice()
+    advice: Advice | None = Advice((), typed, pools[0])
+    with suppress(TooLongError):
+        advice = _Search(farm, on_share).advice(pools)
+    if advice is None:
+        return ComputedAdvice()
+    sentence = answer_of_run(run.summary, lambda: run.jobs, run.scenario, advice)
+    command = "" if advice.remedies else command_of(advice, run.summary.waiting_time.p95 or 0.0)
+    return ComputedAdvice(sentence, advice.remedies, command)
+
+
+def simulated_as_it_is(scenario: Scenario, own: OwnParts = NONE) -> FarmAsItIs:
+    """Simulate a scenario without estimates, which take long and change nothing.
+
+    Raises ``TooLongError`` if it has more jobs than are simulated for advice, which are fewer where
+    only the reference plays them, and FarmError for what cannot be simulated.
+    """
+    estimates = scenario.estimates.model_copy(update={"rules": None})
+    plain = scenario.model_copy(update={"estimates": estimates})
+    workload = own.load(plain)
+    jobs = workload.jobs
+    held: Sequence[Job] | JobColumns
+    if isinstance(jobs, JobColumns):
+        jobs.hold(MAX_SIMULATED_JOBS + 1)
+        held = jobs
+    else:
+        held = list(islice(jobs, MAX_SIMULATED_JOBS + 1))
+    if len(held) > MAX_SIMULATED_JOBS:
+        raise TooLongError
+    load = workload._replace(jobs=OneLoad(held))
+    with suppress(InputError):  # the compiled loop does not cover it
+        return FarmAsItIs(simulated_run(plain, own=own, load=load, engine="fast").kept, load, own)
+    if EVENTS_OF_A_JOB * len(held) > MAX_EVENTS_OF_REFERENCE:
+        raise TooLongError
+    return FarmAsItIs(simulated_run(plain, own=own, load=load).kept, load, own)
+
+
+def _work_of(run: FinishedRun) -> float:
+    """Return how much work a simulation of a run is: events, or as many in the place of plans."""
+    summary = run.summary
+    work = float(summary.events)
+    for pool in run.scenario.pools:
+        if pool.provisioner is not None:
+            plans = (summary.makespan or 0.0) / (pool.provisioner.interval or USUAL_INTERVAL)
+            is_own = ":" in pool.provisioner.algorithm
+            work += plans * (EVENTS_OF_AN_OWN_PLAN if is_own else EVENTS_OF_A_PLAN)
+    return work
+
+
 def _short_pools(run: FinishedRun) -> list[Pool]:
     """Return the pools whose slots are busy while jobs for them wait, or whose size varies."""
     pools: dict[str, Pool] = {}
+    if not run.summary.events or not is_short(run.summary):
+        return []
     for shortage in shortages_of(run.jobs, run.summary, run.scenario):
         if shortage.full is None or shortage.full >= FULL:
             pools.update({pool.name: pool for pool in shortage.pools})
@@ -108,10 +235,6 @@ def _is_repeated(summary: Summary, simulated: Summary) -> bool:
     if summary.world == "simulated":
         return wait == simulated_wait
     return abs(simulated_wait - wait) <= MAX_DEVIATION * wait
-
-
-class _OutOfSimulationsError(Exception):
-    """The search has used all simulations that it may."""
 
 
 class _Change(NamedTuple):
@@ -134,33 +257,27 @@ class _Trial(NamedTuple):
 
 
 class _Search:
-    """Tries changes of a scenario, at most a number of them.
+    """Tries changes of a farm, at most a number of them: then ``TooLongError`` is raised.
 
-    Args:
-        scenario: of the run.
-        simulations: at most as many are made, or fewer where the compiled loop does not play the
-            scenario; then ``_OutOfSimulationsError`` is raised.
-        on_share: given the share of them that were made.
+    ``on_share`` is given the share of the simulations that were made.
     """
 
-    def __init__(self, scenario: Scenario, simulations: int, on_share: OnShare) -> None:
-        self._simulations = simulations
-        self._made = 0
+    def __init__(self, farm: FarmAsItIs, on_share: OnShare) -> None:
+        self._farm = farm
         self._on_share = on_share
-        # estimates take long and change nothing
-        estimates = scenario.estimates.model_copy(update={"rules": None})
-        self._scenario = scenario.model_copy(update={"estimates": estimates})
-        self.base = self._simulated(self._scenario)
-        if self.base.engine != "fast":
-            allowed = MAX_EVENTS_OF_REFERENCE // max(1, self.base.events)
-            self._simulations = min(self._simulations, allowed)
-            if allowed < MIN_SIMULATIONS:
-                raise _OutOfSimulationsError
+        work = _work_of(farm.run)
+        max_events = MAX_EVENTS
+        if farm.run.summary.engine != "fast":
+            max_events = MAX_EVENTS_OF_REFERENCE
+        self._simulations = min(MAX_SIMULATIONS, int(max_events / max(1.0, work)))
+        self._made = 1
+        if work > MAX_EVENTS_OF_A_RUN or self._simulations < MIN_SIMULATIONS:
+            raise TooLongError
 
     def advice(self, pools: list[Pool]) -> Advice | None:
         """Return the best change, and the best one on top of it; None if nothing helps."""
-        scenario = self._scenario
-        summary = self.base
+        scenario = self._farm.run.scenario
+        summary = self._farm.run.summary
         left = list(pools)
         remedies: list[Remedy] = []
         while len(remedies) < MAX_STEPS and is_short(summary):
@@ -168,7 +285,7 @@ class _Search:
                 trials = [*self._trials_of_pools(left, scenario, summary)]
                 if not remedies:
                     trials += self._trials_of_policies(scenario, summary)
-            except _OutOfSimulationsError:
+            except TooLongError:
                 if not remedies:
                     raise
                 break
@@ -249,10 +366,10 @@ class _Search:
 
     def _simulated(self, scenario: Scenario) -> Summary:
         if self._made == self._simulations:
-            raise _OutOfSimulationsError
+            raise TooLongError
         self._made += 1
         self._on_share(self._made / self._simulations)
-        return simulated_run(scenario).kept.summary
+        return simulated_run(scenario, own=self._farm.own, load=self._farm.load).kept.summary
 
 
 class _WithMore:
@@ -276,7 +393,7 @@ class _WithMore:
         self._tried: dict[int, _Trial] = {}
 
     def __call__(self, more: int) -> _Trial:
-        """Return the farm with as many more builders; raises ``_OutOfSimulationsError``."""
+        """Return the farm with as many more builders; raises ``TooLongError``."""
         if more not in self._tried:
             change = _Change(self._pool, self._key, self._present, self._present + more)
             self._tried[more] = self._simulated(change)
@@ -392,23 +509,3 @@ def _remedy(before: Summary, trial: _Trial) -> Remedy:
         per_month=(trial.summary.cost_per_month or 0.0) - (before.cost_per_month or 0.0),
         currency=trial.summary.currency,
     )
-
-
-def answer_with_advice(scenario: Scenario, on_share: OnShare = float) -> str | None:
-    """Return the first sentence on a simulation of a scenario, with what would shorten its waits.
-
-    None: nothing is advised, or the scenario has too many jobs for a search.
-    """
-    if not can_be_searched(scenario):
-        return None
-    run = simulated_run(scenario).kept
-    advice = advice_for(run, on_share)
-    if advice is None:
-        return None
-    return answer_of_run(run.summary, lambda: run.jobs, scenario, advice)
-
-
-def can_be_searched(scenario: Scenario) -> bool:
-    """Return whether a scenario has few enough jobs to be simulated some times more."""
-    first_jobs = islice(build_jobs(scenario), MAX_SEARCHED_JOBS + 1)
-    return sum(1 for _ in first_jobs) <= MAX_SEARCHED_JOBS

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from fnmatch import fnmatchcase
 from pathlib import Path
+from shlex import quote
 from typing import NamedTuple, cast
 
 import msgspec
@@ -177,7 +178,25 @@ class Grid:
             return NONE
         return msgspec.structs.replace(own, functions=functions, estimator=estimator)
 
+    def as_options(self, settings: Settings) -> list[str]:
+        """Return the settings as options of a command on the swept scenario, quoted for a shell."""
+        options = []
+        for key, value in self._changes(settings).items():
+            text = value if isinstance(value, str) else json.dumps(value, default=_plain)
+            options += ["--set", quote(f"{key}={text}")]
+        return options
+
     def _scenario(self, settings: Settings) -> Scenario:
+        changes = self._changes(settings)
+        if not changes:
+            return self.base
+        document = deepcopy(self._document)
+        for key, value in changes.items():
+            apply_change(document, key, value)
+        return parse_scenario(document, source=self.base.name)
+
+    def _changes(self, settings: Settings) -> dict[str, object]:
+        """Return what the settings put in which place of the scenario."""
         changes: dict[str, object] = {}
         # an algorithm first: its options may be an axis, too
         chosen = sorted(
@@ -187,12 +206,7 @@ class Grid:
         for axis, name in chosen:
             for place in self._places[axis.key]:
                 changes.update(self._change(place, axis.values[name]))
-        if not changes:
-            return self.base
-        document = deepcopy(self._document)
-        for key, value in changes.items():
-            apply_change(document, key, value)
-        return parse_scenario(document, source=self.base.name)
+        return changes
 
     def _change(self, place: str, value: object) -> Mapping[str, object]:
         """Return the change; another algorithm takes over the limits, not the other's options.

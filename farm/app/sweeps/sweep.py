@@ -7,23 +7,29 @@ from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import msgspec
 
 from farm.app.api import WORDS, Balancer, Estimator, Policy, Source, set_up
+from farm.app.runs.advice import ComputedAdvice, OnShare, advice_on_scenario
 from farm.app.runs.own_parts import NONE, AlgorithmChoice, Load, OwnParts
 from farm.app.sweeps.axes import Grid, axis_of, name_of
 from farm.app.sweeps.execution import FinishedRuns, SeededRun, play_all
 from farm.app.sweeps.made_from import MadeFrom
-from farm.core.errors import InputError, file_access
+from farm.core.errors import FarmError, InputError, file_access
 from farm.results.comparison import RELEVANT
+from farm.results.comparison.answer import MEAN_WAIT, best_setting
 from farm.results.comparison.compared_values import SweepRow
-from farm.results.comparison.metrics import metrics_named
-from farm.results.comparison.sweep import Played, Sweep, judge, tidy_runs
+from farm.results.comparison.differences import setting_name
+from farm.results.comparison.metrics import Metric, metrics_named
+from farm.results.comparison.sweep import Played, Settings, Sweep, judge, tidy_runs
 from farm.results.comparison.tables import as_csv, sweep_html, tidy
 from farm.results.figures.chart import Charts
+from farm.results.formatting import sentence
 from farm.results.report.comparison_figures import sweep_charts
+from farm.scenario import load_scenario
 from farm.whole_files import read_whole, write_document
 
 #: runs of a sweep: more would not be begun for want of memory
@@ -31,7 +37,7 @@ MOST_RUNS = 1_000_000
 SHOWN = ("waiting_time.mean", "response_time.mean", "cost")
 """The metrics that are shown unless others are named."""
 SWEEP, TABLE, RUNS, FINISHED = "sweep.json", "table.csv", "runs.csv", "finished"
-SCENARIO = "scenario.yaml"
+SCENARIO, BEST = "scenario.yaml", "best.yaml"
 
 
 class SweepResult:
@@ -44,10 +50,15 @@ class SweepResult:
     [True]
     """
 
-    def __init__(self, sweep: Sweep, played: Played, made_from: MadeFrom | None = None) -> None:
+    def __init__(
+        self, sweep: Sweep, played: Played, grid: Grid, parts: Mapping[Settings, OwnParts]
+    ) -> None:
         self.sweep = sweep
         self.played = played
-        self._made_from = made_from or MadeFrom()
+        self._grid = grid
+        self._parts = parts
+        functions = {name: f for part in parts.values() for name, f in part.functions_by_name()}
+        self._made_from = MadeFrom([*grid.scenarios.values()], functions)
 
     @property
     def rows(self) -> Sequence[SweepRow]:
@@ -64,6 +75,35 @@ class SweepResult:
         """A dict for each run, with its settings, seed and metrics, as in runs.csv."""
         return tidy_runs(self.played)
 
+    @cached_property
+    def advice(self) -> ComputedAdvice:
+        """What would shorten the waits further with the setting that waits least for its cost.
+
+        It is simulated when it is first asked for, with the first seed.
+        """
+        return self.advised()
+
+    def advised(
+        self, metric: Metric = MEAN_WAIT, on_share: OnShare = float, typed: str = ""
+    ) -> ComputedAdvice:
+        """Return ``advice``, on the setting that is best by a metric.
+
+        Args:
+            metric: which.
+            on_share: given how much is done, 0 to 1.
+            typed: the swept scenario as a command takes it: a file, and options.
+        """
+        settings = best_setting(self.sweep, metric)
+        if settings is None:
+            return ComputedAdvice()
+        words = [typed, *self._grid.as_options(settings)] if typed else []
+        return advice_on_scenario(
+            self._grid.scenarios[settings],
+            on_share,
+            own=self._parts[settings],
+            typed=" ".join(words),
+        )
+
     def plot(self, *metrics: str) -> Charts:
         """Return a chart for each metric, with every setting's mean and interval.
 
@@ -75,7 +115,8 @@ class SweepResult:
         """Write sweep.json, table.csv and runs.csv, and Parquet files if pyarrow is installed.
 
         Beside them, what the figures are of: meta.json has the versions of this farm and of its
-        packages and the digests of what the scenarios read, and ``code`` the user's own modules.
+        packages and the digests of what the scenarios read, ``code`` the user's own modules, and
+        best.yaml is the scenario with the setting that waits least for its cost.
         """
         folder = Path(folder)
         with file_access(folder):
@@ -85,6 +126,8 @@ class SweepResult:
             if find_spec("pyarrow") is not None:
                 self._write_parquet(folder)
             self._made_from.write(folder)
+            if (best := best_setting(self.sweep, MEAN_WAIT)) is not None:
+                write_document(folder / BEST, self._grid.scenarios[best].to_yaml())
             (folder / SWEEP).write_bytes(self.sweep.to_json())
         return folder
 
@@ -215,9 +258,7 @@ def play_sweep(
     base = grid.base
     currency = msgspec.UNSET if base.unit_of_cost is None else base.unit_of_cost
     played = Played(base.name, grid.axes, seeds, summaries, base.twin, currency)
-    functions = {name: f for one in parts.values() for name, f in one.functions_by_name()}
-    made_from = MadeFrom([*grid.scenarios.values()], functions)
-    result = SweepResult(judge(played, chosen, relevant), played, made_from)
+    result = SweepResult(judge(played, chosen, relevant), played, grid, parts)
     if folder is not None:
         result.save(folder)
     return result
@@ -244,6 +285,31 @@ def _claim(folder: Path, scenario: str) -> None:
             f"{folder}: has a sweep of another scenario, or of an older version of this one; "
             "allowed: a new directory, or that of the same scenario with any axes"
         )
+
+
+def advice_on_kept(folder: Path, sweep: Sweep) -> ComputedAdvice:
+    """Return what would shorten the waits of a sweep that was kept; nothing of an older one."""
+    path = folder / BEST
+    if best_setting(sweep, MEAN_WAIT) is None or not path.is_file():
+        return ComputedAdvice()
+    try:
+        scenario = load_scenario(path)
+    except FarmError:  # of another version, or a file that it reads is gone
+        return ComputedAdvice()
+    return advice_on_scenario(scenario, typed=quote(str(path)))
+
+
+def in_words(advice: ComputedAdvice, sweep: Sweep, metric: Metric = MEAN_WAIT) -> str:
+    """Return the advice on the setting of a sweep that is best by a metric; empty: none."""
+    settings = best_setting(sweep, metric)
+    if settings is None or not (advice.sentence or advice.why_not):
+        return ""
+    name = setting_name(dict(zip(sweep.axes, settings, strict=True)), sweep.scenario)
+    farm = f"with {name} and seed {sweep.seeds[0]}"
+    if advice.sentence:
+        return f"Further, {farm}: {sentence(advice.sentence)}"
+    why_not = f"{advice.why_not}; {advice.command} finds how many builders it takes"
+    return f"What would shorten the waits further, {farm}, is not told: {why_not}."
 
 
 def read_sweep(folder: Path) -> Sweep:

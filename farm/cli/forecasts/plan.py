@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from farm.app.forecasts.capacity import plan_pools
-from farm.app.runs.advice import answer_with_advice
+from farm.app.runs.advice import advice_on_scenario
 from farm.app.sweeps.axes import parse_axis
 from farm.core.errors import InputError
 from farm.results.figures.chart import time_unit
@@ -26,7 +26,7 @@ from farm.scenario import Scenario, load_scenario
 from farm.scenario.model import NOT_DISTINGUISHABLE
 from farm.sim.capacity_planning import PlanOptions, Point, SizePlan, Tried, pools_to_size
 from farm.terminal.error_messages import on_interrupt
-from farm.terminal.options import AsJson, Overrides, Plot, Quiet, ScenarioFile
+from farm.terminal.options import AsJson, Overrides, Plot, Quiet, ScenarioFile, as_typed
 from farm.terminal.output import note, print_json, progress, remark, shared_progress
 from farm.terminal.tables import Listing, folding, numbers
 from farm.units import format_roughly, many
@@ -116,9 +116,10 @@ def plan(
     else:
         _print(found, terms, options, every=every)
         if not quiet:
-            _show_advice(wanted)
+            _show_advice(wanted, as_typed(scenario, sets))
         if plot is not None:
             note(f"Curves written to {plot}")
+    remark(*(f"warning: {warning}" for warning in found.warnings))
     raise typer.Exit(0 if found.best is not None else 1)
 
 
@@ -170,12 +171,14 @@ def _answer(found: SizePlan, terms: Sequence[Term], options: PlanOptions) -> str
     )
 
 
-def _show_advice(scenario: Scenario) -> None:
+def _show_advice(scenario: Scenario, typed: str) -> None:
     """Say what would shorten the waits most for its cost as the farm is now."""
     with shared_progress("finding where builders are short") as on_share:
-        answer = answer_with_advice(scenario, on_share)
-    if answer is not None:
-        note(f"As it is, with seed {scenario.seed}: {sentence(answer)}")
+        advice = advice_on_scenario(scenario, on_share, typed=typed)
+    if advice.sentence:
+        note(f"As it is, with seed {scenario.seed}: {sentence(advice.sentence)}")
+    if advice.why_not:
+        note(f"What would help the farm as it is now is not told: {advice.why_not}.")
 
 
 def _money(best: Point, currency: str | None) -> str:
@@ -256,6 +259,7 @@ def _as_json(found: SizePlan, terms: Sequence[Term], options: PlanOptions) -> di
         "why": found.why,
         "points": [_point_json(found, point, terms) for point in found.points],
         **({} if found.twin is None else {"twin": found.twin.model_dump(exclude_none=True)}),
+        "warnings": found.warnings,
     }
 
 

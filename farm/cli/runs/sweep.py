@@ -8,16 +8,11 @@ from typing import Annotated
 
 import typer
 
-from farm.app.runs.advice import answer_with_advice
 from farm.app.sweeps.axes import Grid, parse_axis
-from farm.app.sweeps.sweep import SHOWN, play_sweep
+from farm.app.sweeps.sweep import SHOWN, SweepResult, in_words, play_sweep
 from farm.core.errors import InputError
-from farm.results.comparison.answer import best_setting
-from farm.results.comparison.differences import setting_name
 from farm.results.comparison.metrics import Metric, metrics_named
-from farm.results.comparison.sweep import Sweep
 from farm.results.comparison.tables import render_sweep
-from farm.results.formatting import sentence
 from farm.scenario import load_scenario
 from farm.terminal.error_messages import on_interrupt
 from farm.terminal.options import (
@@ -26,6 +21,7 @@ from farm.terminal.options import (
     Quiet,
     Relevant,
     ScenarioFile,
+    as_typed,
     server_option,
     share_of,
 )
@@ -94,21 +90,20 @@ def sweep(
     else:
         note(render_sweep(found.sweep, shown))
         if not quiet:
-            _show_advice(grid, found.sweep, shown[0])
+            _show_advice(found, shown[0], as_typed(scenario, sets))
     if out is not None:
         remark(f"kept in {out}: table.csv, runs.csv, sweep.json", quiet=quiet)
 
 
-def _show_advice(grid: Grid, sweep: Sweep, metric: Metric) -> None:
-    """Say what would shorten the waits further with the setting of the answer."""
-    settings = best_setting(sweep, metric)
-    if settings is None:
-        return
+def _show_advice(found: SweepResult, metric: Metric, typed: str) -> None:
+    """Say what would shorten the waits further with the setting of the answer.
+
+    ``typed``: the swept scenario as a command takes it.
+    """
     with shared_progress("finding where builders are short") as on_share:
-        answer = answer_with_advice(grid.scenarios[settings], on_share)
-    if answer is not None:
-        name = setting_name(dict(zip(grid.axes, settings, strict=True)), sweep.scenario)
-        note(f"Further, with {name} and seed {sweep.seeds[0]}: {sentence(answer)}")
+        advice = found.advised(metric, on_share, typed)
+    if text := in_words(advice, found.sweep, metric):
+        note(text)
 
 
 def _baseline(text: str) -> tuple[str, str]:

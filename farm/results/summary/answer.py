@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from shlex import quote
 from typing import NamedTuple
 
 import numpy as np
@@ -68,8 +67,8 @@ class Advice(NamedTuple):
 
     #: the best change first; none: they were not searched, since that takes too long
     remedies: tuple[Remedy, ...]
-    #: the scenario file by which a command finds them
-    scenario: str | None = None
+    #: the scenario of a command that finds them, as it is typed: a file, and options
+    farm: str = ""
     #: whose builders are short
     pool: Pool | None = None
 
@@ -373,7 +372,7 @@ def _when(one: Shortage) -> str:
 def _advised(advice: Advice, wait: float, *, several_pools: bool) -> str:
     """Return what helps, or the command that finds it; ``wait``: the p95 wait of the run (s)."""
     if not advice.remedies:
-        return f"{_command(advice, wait)} finds how many more it takes"
+        return f"{command_of(advice, wait)} finds how many more it takes"
     first, *others = advice.remedies
     change = _change(first, several_pools=several_pools)
     cost = _cost(first)
@@ -398,10 +397,10 @@ def _waits_in_words(remedy: Remedy) -> str:
     return f"{whose}p95 {_from_to(remedy.wait_before, remedy.wait)}"
 
 
-def _command(advice: Advice, wait: float) -> str:
+def command_of(advice: Advice, wait: float) -> str:
     """Return the command that finds with how many builders the p95 wait is half of this (s)."""
-    objective = f"{wait / 120:.0f}m" if wait >= 240 else f"{wait / 2:.0f}s"
-    farm = f" {quote(advice.scenario)}" if advice.scenario else ""
+    objective = f"{wait / 120:.0f}m" if wait >= 240 else f"{wait / 2:.3g}s"
+    farm = f" {advice.farm}" if advice.farm else ""
     command = f"farm plan{farm} --slo 'p95(waiting_time) < {objective}'"
     provisioner = None if advice.pool is None else advice.pool.provisioner
     if advice.pool is None or provisioner is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 
 import numpy as np
 import pytest
@@ -51,11 +52,59 @@ def test_a_sweep_and_a_plan_tell_what_was_simulated_besides(farm, short) -> None
     comes_true(str(short), out, "As it is, with seed 1: ")
 
 
+def test_the_page_of_a_kept_sweep_and_python_have_its_advice(farm, short) -> None:
+    """As a sentence below the answer, and as values; the sweep itself computed none."""
+    folder = short.parent / "sweep"
+    found = package.sweep(
+        str(short), {"scheduling.policy": ["ljf", "fifo"]}, replications=2, out=folder
+    )
+    [remedy, *_] = found.advice.remedies
+    grown = package.simulate(str(short), pools__linux__builders=remedy.after)
+    assert (remedy.pool, remedy.key, remedy.before) == ("linux", "builders", 3)
+    assert grown.summary["waiting_time_s"]["p95"] == remedy.wait < remedy.wait_before
+
+    page = package.report(folder, out=folder.parent / "page.html").read_text(encoding="utf-8")
+    assert f"<p>Further, with ljf and seed 1: {found.advice.sentence}.</p>" in page
+
+
+def test_python_s_plan_and_doctor_have_the_advice_as_values(short) -> None:
+    """Who reads no sentences had none: the first remedy of both is simulated, and true."""
+    plan = package.plan(str(short), "p95(waiting_time) < 1m", replications=1)
+    records = package.simulate(str(short)).save(short.parent / "run") / "jobs.csv"
+    diagnosis = package.doctor(records)
+    for advice in (plan.advice, diagnosis.advice):
+        [remedy, *_] = advice.remedies
+        grown = package.simulate(str(short), pools__linux__builders=remedy.after)
+        assert spoken_span(grown.summary["waiting_time_s"]["p95"]) == spoken_span(remedy.wait)
+        assert not advice.why_not
+        assert not advice.command
+
+
+def test_where_a_search_takes_too_long_a_command_finds_it(farm, short, monkeypatch) -> None:
+    """No remedy is told that was not tried; of jobs beyond one simulation not even the cause."""
+    monkeypatch.setattr("farm.app.runs.advice.MAX_EVENTS", 1000)
+    _, out, _ = farm("sweep", short, "--vary", "pools.mac.builders=+0,+1", "-n", "1")
+    found = re.search(
+        r"short of linux builders .*; (farm plan \S+ --set pools.mac.builders=\+\d "
+        r"--slo '\S+ < \w+') finds how many more it takes",
+        out,
+    )
+    assert found is not None, out
+    code, _, _ = farm(*shlex.split(found[1])[1:], "-n", "1")
+    assert code == 0
+    _, out, _ = farm("plan", short, "--set", "seed=2", "--slo", "p95(waiting_time) < 1m", "-n", "1")
+    assert f"farm plan {short} --set seed=2 --slo" in out
+
+    monkeypatch.setattr("farm.app.runs.advice.MAX_SIMULATED_JOBS", 100)
+    _, out, _ = farm("sweep", short, "--vary", "scheduling.policy=fifo,ljf", "-n", "1")
+    assert "is not told: its jobs are too many to be simulated once more; farm plan " in out
+
+
 @pytest.mark.parametrize("option", ["--json", "-q"])
 def test_for_programs_nothing_is_simulated_besides(farm, short, option, monkeypatch) -> None:
     """``--json`` and ``-q`` compute no advice."""
-    for place in ("farm.cli.runs.sweep", "farm.cli.forecasts.plan"):
-        monkeypatch.setattr(f"{place}.answer_with_advice", lambda *_: pytest.fail("computed"))
+    for place in ("farm.app.sweeps.sweep", "farm.cli.forecasts.plan"):
+        monkeypatch.setattr(f"{place}.advice_on_scenario", lambda *_, **__: pytest.fail("computed"))
     monkeypatch.setattr(
         "farm_twin.advice_on_records.advice_on_records", lambda *_: pytest.fail("computed")
     )
@@ -106,6 +155,10 @@ def test_records_that_a_simulation_does_not_repeat_get_the_command(farm, short) 
     assert "In simulation: " not in out
     assert "What would shorten the waits is not told: " in out
     assert "twin" in err
+    farm("import", "csv", table, "-o", short.parent / "late")
+    page = package.report(short.parent / "late", out=short.parent / "page.html")
+    why_not = "<p>What would shorten the waits is not told: p95 wait 1h, but the records name no"
+    assert why_not in page.read_text(encoding="utf-8")
 
 
 def attempts_of(arrivals: list[float], run_time: float) -> list[Attempt]:
