@@ -169,7 +169,7 @@ def test_what_no_package_does_with_records_is_one_message(monkeypatch: pytest.Mo
 
 
 def test_the_farm_plays_without_its_wings(farm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever leaves a wing out has everything else; what needs it says so in a sentence."""
+    """A user who leaves a wing out has everything else; what needs it says so in a sentence."""
     for name in [*sys.modules]:
         if name.startswith("farm_twin"):
             monkeypatch.delitem(sys.modules, name)

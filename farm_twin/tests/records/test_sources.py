@@ -114,7 +114,7 @@ def test_the_same_objects_in_any_packaging_are_the_same_bundle(source: str, tmp_
 
 
 def test_an_installed_package_adds_a_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Whoever has another system reads its records by one file and one entry, after ours."""
+    """A user of another system reads its records by one file and one entry, after ours."""
     info = tmp_path / "drone-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: drone\nVersion: 1.0\n")
