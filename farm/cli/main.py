@@ -156,7 +156,7 @@ FOLDERS = {
 }
 #: the commands by their heading in the help; some come from the packages beside the farm
 COMMANDS = {
-    "Try a farm": "run simulate init examples import doctor twin sweep compare report plan",
+    "Try a farm": "run simulate init examples fetch import doctor twin sweep compare report plan",
     "A farm that stays up": "up down status submit jobs job cancel retry pools builders drain set "
     "whatif",
 }
