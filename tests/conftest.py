@@ -28,8 +28,10 @@ def pytest_configure(config: pytest.Config) -> None:
     """Let Ctrl-C reach what the tests start, also when they run behind a script's ``&``.
 
     Such a script ignores SIGINT, and its children inherit that. The loop of simulations is compiled
-    before there are several processes, each of which would do so.
+    before there are several processes, each of which would do so. Modules and tests stay, so no
+    garbage is looked for while they are collected.
     """
+    gc.disable()
     if not hasattr(config, "workerinput"):
         native.loading()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -41,21 +43,29 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Let the tests that are given more time than others begin first, on all workers alike.
 
     A worker begins with a share of the list as it stands, and takes from the others' when it has
-    done that (``--dist worksteal``). Tests of one ``xdist_group`` share what they set up.
+    done that (``--dist worksteal``). Half of the workers go on with live tests, which mostly wait:
+    beside them the other half computes. Tests of one ``xdist_group`` share what they set up.
     """
     usual = float(config.getini("timeout"))
     long: dict[str, list[pytest.Item]] = {}
-    others = []
+    live, others = list[pytest.Item](), list[pytest.Item]()
     for item in items:
         limit, group = map(item.get_closest_marker, ("timeout", "xdist_group"))
-        if limit is None or limit.args[0] <= usual:
-            others.append(item)
-        else:
+        if limit is not None and limit.args[0] > usual:
             long.setdefault(item.nodeid if group is None else group.args[0], []).append(item)
+        elif item.get_closest_marker("live") is not None:
+            live.append(item)
+        else:
+            others.append(item)
     workers, groups = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")), [*long.values()]
+    waiting = (workers + 1) // 2
     ordered: list[pytest.Item] = []
     for worker in range(workers):
         first = [*chain(*groups[worker::workers])]
+        if worker < waiting:
+            count = len(live) // (waiting - worker)
+            first += live[:count]
+            del live[:count]
         room = (len(items) - len(ordered)) // (workers - worker) - len(first)
         ordered += [*first, *others[: max(room, 0)]]
         del others[: max(room, 0)]
@@ -63,9 +73,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Leave the tests themselves out of every later garbage collection: they stay, and are many."""
-    gc.collect()
+    """Leave the tests themselves out of every garbage collection: they stay, and are many."""
     gc.freeze()
+    gc.enable()
 
 
 class Said(NamedTuple):
