@@ -72,6 +72,7 @@ def test_every_figure_and_table_is_there(small: Evaluation):
         assert sum(head.startswith(wanted) for head in heads) == 1
 
 
+@pytest.mark.slow
 def test_numbers_are_those_of_the_scheduler(small: Evaluation):
     """Each policy at each size: median, mean and ratio are those of the simulated runs."""
     (section,) = [one for one in sections(small) if one.title.endswith("without slowdown")]
@@ -83,6 +84,7 @@ def test_numbers_are_those_of_the_scheduler(small: Evaluation):
     assert (row["slots"], row["LJF"]) == ("6", f"{ljf:.4g}; {ljf:.4g}; {ljf / random:.3f}")
 
 
+@pytest.mark.slow
 def test_stretch_and_throughput_are_in_every_table(small: Evaluation):
     """By their definitions: response ÷ service time, and jobs ÷ makespan."""
     jobs = tuple(

@@ -101,6 +101,7 @@ def test_names_cannot_break_the_page(tmp_path: Path) -> None:
     assert nasty in page.numbers["summary"]["invocations"]
 
 
+@pytest.mark.slow
 def test_a_farm_with_a_clock_has_weekdays_on_its_axes(tmp_path: Path) -> None:
     """Weekday and time of day where the scenario goes by them, else time since the start."""
     run = farm.simulate("mm1", starts="wed 14:30", **SMALL)

@@ -89,7 +89,9 @@ def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("few_are_many")
-@pytest.mark.parametrize("engine", [pytest.param("fast", marks=built), "reference"])
+@pytest.mark.parametrize(
+    "engine", [pytest.param("fast", marks=[built, pytest.mark.slow]), "reference"]
+)
 def test_a_run_of_many_jobs_is_kept_as_its_inputs(farm, tmp_path: Path, engine: str):
     """To write its jobs takes longer than to play it again, which what reads them does."""
     done = farm("simulate", "farm.yaml", "--engine", engine)

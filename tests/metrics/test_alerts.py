@@ -20,7 +20,13 @@ REDIS = [("StatefulSet", "redis"), ("Deployment", "redis")]
 BOARDS = [load(path) for path in DASHBOARDS.glob("*.json")]
 
 
-@pytest.mark.parametrize("words", ["test rules alerts_test.yml", "check config prometheus.yml"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param("test rules alerts_test.yml", marks=pytest.mark.slow),
+        "check config prometheus.yml",
+    ],
+)
 def test_promtool_accepts_the_rules_and_the_configuration(tool, words):
     """The rules' own tests; scrape configuration and rule files."""
     command = [tool("promtool"), *words.split()]

@@ -45,6 +45,7 @@ live_is_slow = pytest.mark.parametrize(
 )
 
 
+@live_is_slow
 def test_every_job_ends_once_and_the_log_replays(world):
     """Nothing is lost or reported twice; the recorded events lead to the recorded commands."""
     outcome = world(scenario(STEADY, pool={"slots": 2, "inter_job_time": "2s"}))

@@ -91,8 +91,11 @@ def test_the_claim_on_more_builders_is_simulated():
 @pytest.mark.parametrize(
     "example",
     [
-        "quickstart", "fail-fast", "fair-share-two-teams", "heavy-light", "sticky-images",
-        "thesis-consecutive-matrices", "thesis-single-matrix", "mm1", "ephemeral-runners",
+        "quickstart", "fail-fast", "sticky-images", "thesis-single-matrix", "ephemeral-runners",
+        pytest.param("fair-share-two-teams", marks=pytest.mark.slow),
+        pytest.param("heavy-light", marks=pytest.mark.slow),
+        pytest.param("thesis-consecutive-matrices", marks=pytest.mark.slow),
+        pytest.param("mm1", marks=pytest.mark.slow),
     ],
 )  # fmt: skip
 def test_the_advice_on_an_example_comes_true(example: str):

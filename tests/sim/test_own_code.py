@@ -228,6 +228,7 @@ def test_an_invalid_time_is_replaced_by_the_pools(page: Path, name: str) -> None
     assert [said in warning for warning in result.summary["warnings"]] == [True]
 
 
+@pytest.mark.slow
 def test_the_pages_analysis(page: Path) -> None:
     """The page's code runs unchanged."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

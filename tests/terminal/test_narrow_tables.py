@@ -20,7 +20,7 @@ FEW = (
     "--set", "workload.0.arrivals.count=60", "--set", "workload.1.arrivals.count=20",
     "--set", "pools.linux.builders=5", "--set", "pools.windows.builders=2",
 )  # fmt: skip
-QUICK = ("summary", "sweep", "comparison", "doctor")
+QUICK = ("summary", "sweep")
 """What every test run looks at; the other commands are slow together."""
 
 

@@ -44,7 +44,7 @@ def drawn(rng: random.Random) -> Listing:
     return Listing(columns, rows, title=title, caption=caption, about=about)
 
 
-@pytest.mark.parametrize("width", [1000, 40])
+@pytest.mark.parametrize("width", [pytest.param(1000, marks=pytest.mark.slow), 40])
 def test_a_pipe_shows_what_rich_would_print(width: int):
     """A table looks alike wherever it is read; rich lays out what is too wide, or of no content."""
     rng, plain = random.Random(7), 0

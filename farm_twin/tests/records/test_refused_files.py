@@ -41,7 +41,10 @@ def damaged(path: Path, kind: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("command", ["doctor", "twin", "import"])
+@pytest.mark.parametrize(
+    "command",
+    [*(pytest.param(name, marks=pytest.mark.slow) for name in ("doctor", "twin")), "import"],
+)
 @pytest.mark.parametrize(
     ("kind", "words"), [("truncated", "damaged or truncated gzip"), ("binary", "not UTF-8 text")]
 )

@@ -136,6 +136,7 @@ def assert_waits_alike(pool: PoolTwin) -> None:
     assert check.error_per_job.value <= 0.03 * check.recorded_mean
 
 
+@pytest.mark.slow
 def test_fixed_runners_are_found_and_wait_alike(tmp_path: Path) -> None:
     """Nine runners that start a job 5.5 s late on average."""
     pool = twin_made(tmp_path, played(runners=9))

@@ -39,8 +39,8 @@ def dated(path):
     [
         ("gitlab", {}, 60.0),
         ("keda", {"length": "waiting+running", "list_length": 1}, 15.0),
-        ("jenkins", {}, 10.0),
-        ("jenkins", {"interval": "45s"}, 45.0),
+        pytest.param("jenkins", {}, 10.0, marks=pytest.mark.slow),
+        pytest.param("jenkins", {"interval": "45s"}, 45.0, marks=pytest.mark.slow),
         ("taskcluster", {}, 0.0),
     ],
 )
@@ -103,6 +103,7 @@ def test_weights_between_which_few_slots_cannot_tell(tmp_path):
     assert line.startswith("infra may have any weight from 1.25 to 3: ")
 
 
+@pytest.mark.slow
 def test_levels_that_a_column_has(tmp_path):
     """Jobs of a higher level go first if a column says so; without it the order is hidden."""
     levels = {"unit": "0", "release": "5"}

@@ -59,6 +59,7 @@ def at_random() -> list[float]:
     return found
 
 
+@pytest.mark.slow
 def test_a_farm_and_a_workload_that_are_known():
     """Poisson arrivals on the right number of servers: all three agree."""
     found = played(loaded(at_random()))

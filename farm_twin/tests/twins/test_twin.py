@@ -330,6 +330,7 @@ def test_records_without_a_label_or_with_rounded_spans(tmp_path):
     waits_as_recorded(one, 0.001, 0.001)
 
 
+@pytest.mark.slow
 def test_an_order_that_a_column_explains(tmp_path):
     """Fair share by a recorded column is found; without it the order is flagged, not fitted."""
     order = {"fair_share": ["team"], "weights": {"infra": 2}}
@@ -416,20 +417,15 @@ def test_a_plain_queue_is_believed(tmp_path):
     assert one.believable
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("servers", "hidden", "kind", "words"),
     [
         (14, {"cap": 1}, "cap", "a cap of 1 at once on name deploy"),
         # now and then two ran at once, by their rounded times; most of the waiting is for slots
         *(
-            pytest.param(
-                servers,
-                {"cap": 1, "seed": 1},
-                "cap",
-                f"a cap of 1 at once on name deploy explains {share}%",
-                marks=pytest.mark.slow,
-            )
-            for servers, share in ((14, 77), (9, 7))
+            (servers, {"cap": 1, "seed": 1}, "cap", f"a cap of 1 at once on name deploy {share}")
+            for servers, share in ((14, "explains 77%"), (9, "explains 7%"))
         ),
         (14, {"approved": HOUR}, "gate", "by name deploy alone"),
         (7, {"stall": (40 * HOUR, 43 * HOUR)}, "stall", "jobs waited and none started"),

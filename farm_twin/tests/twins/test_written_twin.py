@@ -66,6 +66,7 @@ def test_a_pool_that_keda_sizes(tmp_path):
     assert "nothing speaks against the defaults of stabilization_window, cooldown" in made.text
 
 
+@pytest.mark.slow
 def test_what_was_checked_is_what_is_written(tmp_path):
     """Pools beside each other, one of them without labels; jobs of a third one have no waits."""
     sizing = {"algorithm": "keda", "max": 9, "length": "waiting+running", "list_length": 1}
@@ -115,6 +116,7 @@ def test_nothing_is_written_of_a_farm_that_is_not_believable(tmp_path, farm: Cal
     assert said.code == 1
     assert said.out.startswith("no simulated farm that waits as yours did was found\n")
     assert "not believable" in said.out
+    assert "a cap of 1 at once on name deploy" in " ".join(said.out.split())
     assert [one.name for one in tmp_path.iterdir()] == ["log.csv"]
 
 

@@ -192,6 +192,7 @@ def test_whatif_sizes_provisioned_pools_as_the_farm_would(farm) -> None:
         assert row["waiting"] > 30
 
 
+@pytest.mark.slow
 def test_whatif_lets_jobs_arrive_as_lately_where_they_can_overtake(farm, monkeypatch) -> None:
     """Shortest first with what came lately; unless told otherwise, or too many jobs wait."""
     times = {"exponential": {"mean": "20s"}}

@@ -56,6 +56,7 @@ def test_a_kept_order_stays_as_it_was(ledger, before, after, rules, stickiness, 
         assert not readers, "no reader is kept"
 
 
+@pytest.mark.slow
 @examples(100, phases=PHASES)
 @given(
     before=histories,

@@ -244,6 +244,7 @@ def test_the_tail_of_values_that_are_infinite() -> None:
         assert np.isfinite(found.weights).all()
 
 
+@pytest.mark.slow
 def test_declared_times_count_from_the_first_run_on() -> None:
     """Once they are believed: estimates made without them say nothing of what they are worth.
 

@@ -45,6 +45,7 @@ def place(folder: Path, tool: Callable[[str], str]) -> Iterator[str]:
         yield url
 
 
+@pytest.mark.slow
 def test_a_farm_works_by_tls(tmp_path: Path, folder: Path, place: str, monkeypatch):
     """Scheduler, provisioner, hosts and commands, with the authority named in the environment.
 

@@ -246,6 +246,7 @@ def test_a_farm_whose_server_is_emptied_is_rewritten(farm: Up, client):
     assert "known" in again
 
 
+@pytest.mark.slow
 @pytest.mark.live
 def test_a_server_that_lost_its_last_seconds_is_rewritten(farm: Up, client):
     """As after a loss of power: jobs that had ended stay ended, the others continue."""
