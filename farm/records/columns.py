@@ -49,15 +49,35 @@ _RESULTS: dict[str, Result] = by_word(
 #: the times of a job, and what tables call them
 _TIMES = {
     **{name: name for name in ("submitted", "eligible", "started", "finished", "declared_time")},
-    **dict.fromkeys(("created", "queued"), "submitted"),
+    **dict.fromkeys(("created", "submit", "queued", "queue_time", "enqueued"), "submitted"),
     # not without the ending: it may say whether a job did
-    **dict.fromkeys(("completed_at", "ended_at", "end_time", "completion_time"), "finished"),
+    **dict.fromkeys(
+        ("completed_at", "ended_at", "end_time", "completion_time", "finish_time"), "finished"
+    ),
     "start_time": "started",
     **dict.fromkeys(("duration", "run_time", "runtime", "elapsed"), "duration"),
     **dict.fromkeys(("wait", "waiting_time", "wait_time"), "wait"),
 }
+#: arrivals that are of the queue: where another column says when a job was made, it could start
+#: only from these on
+_OF_THE_QUEUE = ("queued", "queue", "enqueued")
 #: what a file of this project, or of others, has for the project's names
 OTHER_NAMES = {"job_id": "id", "builder": "runner", "outcome": "result", "attempts": "attempt"}
+#: what systems call the machine that ran a job
+_NAMES_OF_RUNNERS = {
+    "runner_name",
+    "worker",
+    "worker_name",
+    "agent",
+    "agent_name",
+    "node",
+    "node_name",
+    "execution_node",
+    "machine",
+    "machine_name",
+    "host",
+    "hostname",
+}
 #: columns of jobs.csv that follow from others, or are of a simulated farm
 DERIVED = {
     "waiting_time_s",
@@ -166,7 +186,8 @@ def with_recognised(
     """
     others = [name for name in header if name not in fields.values() and name not in DERIVED]
     known = {time_named(ours)[0] or ours for ours in fields}
-    ours_of = {name: time_named(name)[0] or _plain_name(name) for name in others}
+    plain = plain_names(others)
+    ours_of = {name: time or plain[name] for name, (time, _) in times_named(others).items()}
     columns_called = Counter(ours_of.values())
     recognised = {
         ours: name
@@ -183,7 +204,24 @@ def with_recognised(
 def _plain_name(column: str) -> str:
     """Return our name of a column that is no time, if it is that, or one of jobs.csv."""
     name = column.lower()
-    return OTHER_NAMES.get(name, name)
+    if name in OTHER_NAMES:
+        return OTHER_NAMES[name]
+    return "runner" if _in_words(column) in _NAMES_OF_RUNNERS else name
+
+
+def plain_names(columns: Iterable[str]) -> dict[str, str]:
+    """Return our names of columns that are no times; those that are called so come first.
+
+    A machine has many names. A column of one of them is the runner, if no other is called that.
+    """
+    names = list(columns)
+    plain = {name: _plain_name(name) for name in names}
+    runners = [name for name in names if plain[name] == "runner"]
+    exact = [name for name in runners if name.lower() in ("runner", "builder")]
+    if exact or len(runners) > 1:
+        others = [name for name in runners if name not in exact]
+        plain.update({name: name.lower() for name in others})
+    return plain
 
 
 def time_named(column: str) -> tuple[str | None, str]:
@@ -191,10 +229,46 @@ def time_named(column: str) -> tuple[str | None, str]:
 
     ``Run Time (ms)`` is the duration in ``ms``, ``finished_at`` the instant ``finished``.
     """
+    name, unit = _name_and_unit(column)
+    return _TIMES.get(name) or _TIMES.get(_without_ending(name)), unit
+
+
+def _name_and_unit(column: str) -> tuple[str, str]:
+    """Return a column's name in lower case with ``_`` between its words, and the unit it says."""
     match = _WITH_UNIT.fullmatch(column)
     stem, unit = (match["stem"], match[match.lastgroup or 0]) if match else (column, "")
-    name = re.sub(r"[\W_]+", "_", stem.lower()).strip("_")
-    return _TIMES.get(name) or _TIMES.get(re.sub(r"_(at|time)\Z", "", name)), unit
+    return _in_words(stem), unit
+
+
+def _in_words(name: str) -> str:
+    """Return ``createdAt`` as ``created_at``."""
+    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+    return re.sub(r"[\W_]+", "_", apart.lower()).strip("_")
+
+
+def _without_ending(name: str) -> str:
+    return re.sub(r"_(at|time)\Z", "", name)
+
+
+def times_named(columns: Iterable[str]) -> dict[str, tuple[str | None, str]]:
+    """Return which time of a job each column's name says, and in which unit; see ``time_named``.
+
+    A job is made once, and waits for a runner from when it is queued: of a column of each, the
+    latter is ``eligible``.
+    """
+    named = {column: time_named(column) for column in columns}
+    times = [time for time, _ in named.values()]
+    if times.count("submitted") != 2 or "eligible" in times:
+        return named
+    queued = [
+        column
+        for column, (time, _) in named.items()
+        if time == "submitted" and _without_ending(_name_and_unit(column)[0]) in _OF_THE_QUEUE
+    ]
+    if len(queued) == 1:
+        [column] = queued
+        named[column] = ("eligible", named[column][1])
+    return named
 
 
 def with_units(fields: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -205,8 +279,9 @@ def with_units(fields: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str
     """
     columns: dict[str, str] = {}
     units = {}
+    named = times_named(fields)
     for ours, theirs in fields.items():
-        name, unit = time_named(ours)
+        name, unit = named[ours]
         if name is None or name in columns or (name != ours and name in fields):
             columns[ours] = theirs
         else:

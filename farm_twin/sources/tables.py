@@ -19,8 +19,8 @@ from farm.records.columns import (
     CALENDAR,
     DERIVED,
     NO_VALUE,
-    OTHER_NAMES,
     missing_column,
+    plain_names,
     result_of,
     span_of,
     table_of,
@@ -127,9 +127,8 @@ def _places(
         columns, units = with_units(with_recognised(fields, row, KNOWN))
     else:
         by_name, units = with_units({name: name for name in row if name not in DERIVED})
-        columns = {
-            OTHER_NAMES.get(ours.lower(), ours.lower()): theirs for ours, theirs in by_name.items()
-        }
+        plain = plain_names(by_name)
+        columns = {plain[ours]: theirs for ours, theirs in by_name.items()}
     instead = {"submitted": "eligible", "started": "wait"}
     needed = [name for name in instead if {name, instead[name]}.isdisjoint(columns)]
     if needed:
@@ -137,6 +136,7 @@ def _places(
             f"found no column for {' and '.join(needed)}; allowed: --column {needed[0]}=NAME"
             f"{', or wait=NAME' if needed[0] == 'started' else ''}, one of {', '.join(row):.300}"
         )
+    reading.columns = {name: columns[name] for name in INSTANTS if name in columns}
     return columns, units
 
 

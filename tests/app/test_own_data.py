@@ -114,7 +114,7 @@ def test_whatever_stands_between_columns(read: Any, between: str) -> None:
 
 
 def test_names_that_say_all_times_need_no_mapping(tmp_path: Path) -> None:
-    """With their units; two that may be the submission are not chosen from."""
+    """With their units; of two arrivals a job waits from the one of the queue."""
     path = tmp_path / "t.csv"
     path.write_text("ID,created_at,Run Time (ms),team\n7,90,5000,a\n", encoding="utf-8")
     records = read_records(path, None, TraceOptions())
@@ -124,6 +124,8 @@ def test_names_that_say_all_times_need_no_mapping(tmp_path: Path) -> None:
         "by its names: ID is id, created_at is submitted, Run Time (ms) is duration"
     ]
     path.write_text("created_at,queued_at,duration\n1,2,3\n", encoding="utf-8")
+    assert read_records(path, None, TraceOptions()).arrived.tolist() == [2.0]
+    path.write_text("created_at,submitted_at,duration\n1,2,3\n", encoding="utf-8")
     with pytest.raises(TraceError, match="found no column submitted_at_s"):
         read_records(path, None, TraceOptions())
     # as `gh api` calls them; whether a job is completed is no time of it

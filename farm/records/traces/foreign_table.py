@@ -46,19 +46,19 @@ from farm.records.columns import (
     MILLISECONDS,
     NEVER,
     NO_VALUE,
-    OTHER_NAMES,
     date_of_digits,
     in_seconds,
     is_above_header,
     missing_column,
     numbers_in,
+    plain_names,
     result_of,
     separator_of,
     span_of,
     stamps,
     table_of,
-    time_named,
     time_of,
+    times_named,
     with_recognised,
     with_units,
 )
@@ -207,9 +207,12 @@ def _named(text: str) -> dict[str, str]:
         names, _ = table_of(io.StringIO(text[:FIRST], newline=""))
     except csv.Error:
         return {}
-    plain = {name: OTHER_NAMES.get(name.lower(), name.lower()) for name in names}
-    known = [(time_named(name)[0] or plain[name], name) for name in names]
+    plain = plain_names(names)
+    known = [(time or plain[name], name) for name, (time, _) in times_named(names).items()]
     fields = dict(known)
+    # a job arrives in the queue when it may start
+    if "eligible" in fields:
+        fields["submitted"] = fields.pop("eligible")
     ours = [one for one, _ in known]
     has_times = "duration" in fields or {"started", "finished"} <= fields.keys()
     is_own = {*csv_table.REQUIRED} & {*names}
