@@ -10,14 +10,19 @@ from pathlib import Path
 
 from farm.core.errors import InputError, TraceError, not_among
 from farm.records.attempt import Attempt
+from farm.records.attempt_columns import AttemptColumns
 from farm.records.bundle import Bundle, bundle_of, read_bundle, refuse_other_folder
 from farm.records.columns import is_above_header
 from farm.records.reading import FIRST, OnShare, Reading, unseen
+from farm.records.resolution import resolution_of
 from farm.records.sifting import sifted
+from farm.units import format_roughly
 from farm.whole_files import STDIN
-from farm_twin.sources import SOURCES, TABLES, slurm
+from farm_twin.sources import LOGS, SOURCES, TABLES, slurm, swf
 
-NAMES = (*SOURCES, *TABLES)
+NAMES = (*SOURCES, *TABLES, *LOGS)
+ROUNDED = "began by a sliver before the job ahead on their runner had ended"
+"""What is noted of jobs whose times were rounded begins so."""
 WANTED = f"a table with a line of column names, or the JSON of {', '.join(SOURCES)}"
 _YAML, _BETWEEN = re.compile(r"---|[A-Za-z_]\w*:(\s|$)"), re.compile("[,;|\t]")
 
@@ -65,20 +70,39 @@ def import_files(
         raise InputError(f"--column: found with {source}; allowed: with {', '.join(TABLES)}")
     reading = Reading(files, zone, on_read, partial(_foreign, source))
     found: Iterable[Attempt]
+    resolution = 0.0
+    longest_open = float("inf")
+    unique_ids = False
     if source in TABLES:
-        found, resolution, longest_open = TABLES[source](reading, fields or {}), 0.0, float("inf")
+        found = TABLES[source](reading, fields or {})
+    elif source in LOGS:
+        found = LOGS[source](reading)
     else:
-        how = SOURCES[source]
-        found, resolution, longest_open = how.read(reading), how.resolution, how.longest_open
+        system = SOURCES[source]
+        found = system.read(reading)
+        resolution = system.resolution
+        longest_open = system.longest_open
+        unique_ids = system.unique_ids
     with reading.checked():
-        attempts = sifted(found, reading, longest_open)
+        attempts = sifted(found, reading, longest_open, unique_ids=unique_ids)
     reading.end()
+    if attempts:
+        exact = resolution_of(AttemptColumns.of(attempts), resolution)
+        resolution = exact.time
+        if exact.slivers:
+            reading.noted[_rounded(exact.time)] += exact.slivers
     return bundle_of(source, attempts, reading, resolution, zone or UTC)
+
+
+def _rounded(resolution: float) -> str:
+    """Return what is noted of jobs that seem to overlap the one ahead, by rounding alone."""
+    exact_to = format_roughly(resolution)
+    return f"{ROUNDED}: times are exact to {exact_to}, and an overlap of less is none"
 
 
 def _foreign(source: str, value: dict[str, object]) -> str:
     """Return what is wrong with an object that is plainly of another source than this one."""
-    if source in TABLES or SOURCES[source].knows(value):
+    if source not in SOURCES or SOURCES[source].knows(value):
         return ""
     other = next((name for name, one in SOURCES.items() if one.knows(value)), None)
     return f"found records of {other}; allowed: those of {source}, in each file" if other else ""
@@ -106,6 +130,8 @@ def source_of(files: Sequence[Path]) -> str:
             while is_above_header(first):
                 first = text.readline(FIRST)
             if not first.lstrip().startswith(("{", "[")):
+                if swf.knows_line(first):
+                    return "swf"
                 if what := _no_table(files[0], first):
                     raise TraceError(f"{files[0]}: found {what}; allowed: {WANTED}")
                 return "slurm" if slurm.knows_line(first) else "csv"

@@ -28,7 +28,7 @@ from farm.core.errors import TraceError, file_access
 from farm.core.fields import json_name
 from farm.records.attempt import Attempt, times_of
 from farm.records.attempt_columns import AttemptColumns
-from farm.records.reading import OnShare, Reading, SourceFile, unseen
+from farm.records.reading import Missing, OnShare, Reading, SourceFile, unseen
 from farm.records.runners import ROUNDING, Runner, runners_of
 from farm.whole_files import ending, read_whole
 
@@ -56,6 +56,10 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     anonymized: bool = False
     #: that the farm is said to have, by the user
     capacity: float | None = msgspec.field(name="slots_told", default=None)
+    #: what the files speak of, and do not have
+    missing: list[Missing] = []
+    #: of a table: its columns of times, by our names
+    columns: dict[str, str] = {}
     #: of a part: from when to when its jobs arrived, seconds since 1970; None: all did
     window: tuple[float, float] | None = None
     #: what made it from other bundles
@@ -81,7 +85,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     def remarks(self) -> list[str]:
         """What a reader of the records must know: what was left out, corrected, or is unknown."""
         noted = (f"{count:,} {why}" for why, count in self.noted.items())
-        return [self.summary(), *noted, *self.history]
+        missing = (f"not in these files: {part.text}" for part in self.missing)
+        return [*missing, self.summary(), *noted, *self.history]
 
     @property
     def clock(self) -> tzinfo:
@@ -190,6 +195,9 @@ def bundle_of(
         kept=len(attempts),
         left_out=dict(+reading.left_out),
         noted=dict(reading.noted),
+        capacity=reading.capacity,
+        missing=reading.missing,
+        columns=reading.columns,
     )
     return Bundle(manifest, attempts)
 

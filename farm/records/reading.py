@@ -8,10 +8,9 @@ import io
 import math
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import tzinfo
-from itertools import islice
 from pathlib import Path
 from textwrap import shorten
 from typing import Any, BinaryIO, NoReturn, TextIO, TypeVar, cast
@@ -32,7 +31,20 @@ MAX_SMALL = 10_000_000
 MAX_RATIO = 100
 #: bytes that none may unpack to
 MAX_UNPACKED = 1_000_000_000
+REPEATED_BEFORE = 4
+"""The hour of the night before which clocks are set back, in every zone."""
 GZIP, PACKED_TWICE = b"\x1f\x8b", "it is packed twice; allowed: once"
+_KEYS_OF_ERRORS = {
+    "message",
+    "error",
+    "errors",
+    "error_description",
+    "documentation_url",
+    "status",
+    "code",
+    "details",
+}
+"""The members of an answer that is an error, of all servers whose records are read."""
 FIRST = 1 << 16
 """Characters of a first line by which a source is known: JSON may be all on one line."""
 
@@ -43,6 +55,28 @@ class SourceFile(msgspec.Struct, frozen=True):
     name: str
     sha256: str
     bytes: int
+
+
+class Missing(msgspec.Struct, frozen=True):
+    """Records that the files speak of, and do not have."""
+
+    #: what is missing: jobs, runs
+    unit: str
+    missing: int
+    #: how many there are by the files' own word
+    announced: int
+    #: by which word, or what is to be done
+    reason: str
+
+    @property
+    def share(self) -> float:
+        """The share that is missing."""
+        return self.missing / max(1, self.announced)
+
+    @property
+    def text(self) -> str:
+        """What is missing, of how many, as a clause."""
+        return f"{self.missing:,} of {self.announced:,} {self.unit} ({self.reason})"
 
 
 OnShare = Callable[[float], None]
@@ -99,19 +133,33 @@ class Reading:
         self._first_unreadable = ""
         #: what was corrected or is unknown in records that were kept, and how many of each
         self.noted: Counter[str] = Counter()
+        #: what the files speak of, and do not have
+        self.missing: list[Missing] = []
+        #: slots of the whole farm, where a file says so
+        self.capacity: float | None = None
+        #: of a table: its columns of times, by our names
+        self.columns: dict[str, str] = {}
+        #: local times that came twice, when the clock was set back: the earlier and the later one
+        self.repeated: dict[float, float] = {}
         self.files: list[SourceFile] = []
+        self._values = 0
+        self._errors = 0
         self._names: dict[str, str] = {}
         self._attributes: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
 
     def objects(self) -> Iterator[dict[str, object]]:
         """Yield the JSON objects of all files. Raises TraceError."""
         for text in self.texts():
-            found = self.objects_of(text)
-            for first in islice(found, 1):
-                if why := self._foreign(first):
+            is_first = True
+            for value in self.objects_of(text):
+                self._values += 1
+                if is_error_of_server(value):
+                    self._errors += 1
+                    continue
+                if is_first and (why := self._foreign(value)):
                     self.refuse(why)
-                yield first
-            yield from found
+                is_first = False
+                yield value
 
     def objects_of(self, text: TextIO, before: str = "") -> Iterator[dict[str, object]]:
         """Yield the JSON objects of one text; ``before``: what was read of it already."""
@@ -194,6 +242,15 @@ class Reading:
 
     def end(self) -> None:
         """Count in ``left_out`` what could not be read. Raises TraceError if that was too much."""
+        if self._errors:
+            self.missing.append(
+                Missing(
+                    "answers",
+                    self._errors,
+                    self._values,
+                    "they are errors of the server: fetch again from the first of them",
+                )
+            )
         if not self._unreadable:
             return
         if self._unreadable > MAX_UNREADABLE * self._total:
@@ -227,7 +284,14 @@ class Reading:
                     "--zone Europe/Berlin, …: where the clock of these records was read"
                 )
             time = time.replace(tzinfo=self._zone)
-        return at if 0 < (at := time.timestamp()) < NEVER else None
+        at = time.timestamp()
+        if not 0 < at < NEVER:
+            return None
+        if time.tzinfo is self._zone and time.hour < REPEATED_BEFORE:
+            later_at = time.replace(fold=1).timestamp()
+            if later_at > at:
+                self.repeated[at] = later_at
+        return at
 
     def moment(self, found: str, name: str, unit: str = "") -> float | None:
         """Return a time of a table: since 1970, in its unit or one that fits, or ISO 8601."""
@@ -290,6 +354,13 @@ class Reading:
                 self._count_unreadable(str(error))
             else:
                 yield attempt
+
+
+def is_error_of_server(value: Mapping[str, object]) -> bool:
+    """Return whether this is what a server answers instead of records."""
+    if not isinstance(value.get("message", value.get("error")), str):
+        return False
+    return value.keys() <= _KEYS_OF_ERRORS
 
 
 def members(found: dict[str, object], name: str) -> list[object]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 
 from farm.core.errors import TraceError
-from farm.records.attempt import Attempt
+from farm.records.attempt import Attempt, grouped
 from farm.records.columns import CALENDAR
+from farm.records.labels import LABELS_OF_RUNS, without_labels_of_runs
 from farm.records.reading import Reading, progress
+from farm.records.repeated_hour import placed_in_repeated_hours
 
 FEW, MOST_BACKWARDS = 10, 0.1
 """Attempts against the order of time, and their share, from which no wait is evidence."""
@@ -17,22 +20,45 @@ FAR, FEW_AFAR = 366 * 86400.0, 0.01
 of attempts (or one alone) that may be so far from all others."""
 NOISE = 2.0
 """Seconds by which clocks of whole seconds, or of two machines, may disagree."""
+MAX_AGE_OF_COPY = 3600.0
+"""Seconds by which two records of an attempt may disagree, where ids are unique: one of them may
+have been made while it waited or ran."""
+MIN_JOBS_OF_CLOCK = 3
+"""Jobs of a runner from which its clock is judged."""
+MAX_SHARE_OF_CLOCKS = 0.5
+"""Share of the runners whose clocks may be behind: if most are, the arrivals' clock is ahead."""
+
+SAME_ID = "with the id of another attempt, and other times: told apart"
+CLOCK_BEHIND = "on a runner whose clock is behind: moved, their waits not known"
+"""What is noted of attempts that are so."""
 
 
-def sifted(found: Iterable[Attempt], reading: Reading, longest_open: float) -> list[Attempt]:
+def sifted(
+    found: Iterable[Attempt], reading: Reading, longest_open: float, *, unique_ids: bool = False
+) -> list[Attempt]:
     """Return the attempts that are evidence, by when they could start (ties: by id).
 
     What is left out or corrected is counted in ``reading``.
+
+    Args:
+        found: as they are read, file by file.
+        reading: of these files.
+        longest_open: how long an attempt may be open, seconds.
+        unique_ids: the source gives an id to one attempt alone.
     """
-    attempts = _distinct(found, reading)
+    attempts = _distinct(found, reading, unique_ids=unique_ids)
     attempts = _without_copies(attempts, reading)
     attempts = _without_epoch(attempts, reading)
+    attempts = placed_in_repeated_hours(attempts, reading)
+    _move_clocks_of_runners(attempts, reading)
     sound = list(reading.attempts(attempts, _sound))
     refuse_clocks(len(attempts) - len(sound), len(attempts))
     attempts = _without_strays(sound, reading)
     attempts = _without_forgotten(attempts, reading, longest_open)
     attempts.sort(key=_place)
     _number(attempts)
+    if count := without_labels_of_runs(attempts):
+        reading.noted[LABELS_OF_RUNS] += count
     return attempts
 
 
@@ -75,19 +101,104 @@ def _place(attempt: Attempt) -> tuple[float, int, str]:
     return attempt.arrived_at, len(attempt.id), attempt.id
 
 
-def _distinct(found: Iterable[Attempt], reading: Reading) -> list[Attempt]:
-    """Leave out what came twice: pages overlap, messages are repeated."""
-    kept: dict[str, Attempt] = {}
+def _distinct(found: Iterable[Attempt], reading: Reading, *, unique_ids: bool) -> list[Attempt]:
+    """Leave out what came twice: pages overlap, messages are repeated.
+
+    A copy has the times of the other one. What has only its id is another attempt, at the same job
+    or at one of another file, where ids are counted anew.
+    """
+    kept: list[Attempt] = []
+    place_of: dict[str, int] = {}
+    places_of_clash: dict[str, list[int]] = defaultdict(list)
+    begins_of_files: list[int] = []
     for number, attempt in enumerate(found, 1):
         reading.share(attempt)
         attempt.id = attempt.id or f"{number:06}"
-        before = kept.get(attempt.id)
-        if before is not None:
-            reading.left_out["that came twice"] += 1
-            if progress(attempt) <= progress(before):
-                continue
-        kept[attempt.id] = attempt
-    return list(kept.values())
+        if len(begins_of_files) <= len(reading.files):
+            begins_of_files.append(len(kept))
+        first = place_of.setdefault(attempt.id, len(kept))
+        if first == len(kept):
+            kept.append(attempt)
+            continue
+        places = places_of_clash.get(attempt.id, [first])
+        copied = next(
+            (place for place in places if _is_copy(kept[place], attempt, unique_ids=unique_ids)),
+            None,
+        )
+        if copied is None:
+            places_of_clash[attempt.id] = [*places, len(kept)]
+            kept.append(attempt)
+            continue
+        reading.left_out["that came twice"] += 1
+        if progress(attempt) > progress(kept[copied]):
+            kept[copied] = attempt
+    for places in places_of_clash.values():
+        reading.noted[SAME_ID] += len(places)
+        by_file = grouped(places, lambda place: bisect_right(begins_of_files, place))
+        for number, in_file in enumerate(by_file.values(), 1):
+            _tell_apart([kept[place] for place in in_file], number)
+    return kept
+
+
+def _is_copy(one: Attempt, other: Attempt, *, unique_ids: bool) -> bool:
+    """Return whether two records are of the same attempt; one of them may be older."""
+    if unique_ids:
+        return abs(one.submitted_at - other.submitted_at) <= MAX_AGE_OF_COPY
+    if one.attempt != other.attempt:
+        return False
+    pairs = (
+        (one.submitted_at, other.submitted_at),
+        (one.started_at, other.started_at),
+        (one.finished_at, other.finished_at),
+    )
+    return all(
+        at is None or other_at is None or abs(at - other_at) <= NOISE for at, other_at in pairs
+    )
+
+
+def _tell_apart(attempts: Sequence[Attempt], number_of_file: int) -> None:
+    """Give attempts of one id, all of one file, ids of their own.
+
+    With numbers of their own they are tries at one job; else they may be any.
+    """
+    scope = attempts[0].id
+    if number_of_file > 1:
+        scope = f"{scope}@{number_of_file}"
+    are_numbered = len({attempt.attempt for attempt in attempts}) == len(attempts) > 1
+    for place, attempt in enumerate(attempts):
+        attempt.id = scope
+        if are_numbered:
+            attempt.id = f"{scope}/{attempt.attempt}"
+            attempt.job = attempt.job or scope
+        elif place:
+            attempt.id = f"{scope}~{place + 1}"
+
+
+def _move_clocks_of_runners(attempts: Sequence[Attempt], reading: Reading) -> None:
+    """Move what ran on a runner whose clock is behind, so that its shortest wait is zero.
+
+    How far behind it is, is known only so. So these waits are not known, but run times are.
+    """
+    waits_by_runner: dict[str, list[float]] = defaultdict(list)
+    for attempt in attempts:
+        if attempt.runner and attempt.waited is not None:
+            waits_by_runner[attempt.runner].append(attempt.waited)
+    behind = {
+        runner: -min(waits)
+        for runner, waits in waits_by_runner.items()
+        if len(waits) >= MIN_JOBS_OF_CLOCK and 2 * sum(wait < -NOISE for wait in waits) > len(waits)
+    }
+    if not behind or len(behind) > MAX_SHARE_OF_CLOCKS * len(waits_by_runner):
+        return
+    for attempt in attempts:
+        by = behind.get(attempt.runner)
+        if by is None or attempt.started_at is None:
+            continue
+        attempt.started_at += by
+        if attempt.finished_at is not None:
+            attempt.finished_at += by
+        attempt.eligible_at = None
+        reading.noted[CLOCK_BEHIND] += 1
 
 
 def _without_copies(attempts: list[Attempt], reading: Reading) -> list[Attempt]:
@@ -149,7 +260,14 @@ def _without_forgotten(
 
 
 def _number(attempts: list[Attempt]) -> None:
-    """Number the attempts of each job, where the source does not."""
+    """Number the attempts of each job from 1, where the source does not, or begins with 0."""
+    if {0, 1} <= {attempt.attempt for attempt in attempts}:
+        numbers_of_job: dict[str, set[int]] = defaultdict(set)
+        for attempt in attempts:
+            numbers_of_job[attempt.job or attempt.id].add(attempt.attempt)
+        for attempt in attempts:
+            if {0, 1} <= numbers_of_job[attempt.job or attempt.id]:
+                attempt.attempt += 1
     counts: Counter[str] = Counter()
     for one in attempts:
         if one.attempt == 0:

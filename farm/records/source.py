@@ -23,3 +23,5 @@ class Source(NamedTuple):
     resolution: float = 0.001
     #: how long an attempt may be open, seconds: after that, the system has forgotten its end
     longest_open: float = float("inf")
+    #: an id is of one attempt alone, also in the files of several servers or projects
+    unique_ids: bool = True

@@ -115,6 +115,7 @@ def _joined(manifests: Sequence[Manifest]) -> Manifest:
         noted=dict(sum((Counter(one.noted) for one in manifests), Counter())),
         anonymized=all(one.anonymized for one in manifests),
         capacity=None,
+        missing=[part for one in manifests for part in one.missing],
         history=[done for one in manifests for done in one.history],
     )
 

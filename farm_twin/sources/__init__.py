@@ -18,7 +18,7 @@ from farm.plugins.entry_points import entries, loaded
 from farm.records.attempt import Attempt
 from farm.records.reading import Reading
 from farm.records.source import Source
-from farm_twin.sources import tables
+from farm_twin.sources import swf, tables
 from farm_twin.sources.writing import dated
 
 
@@ -52,6 +52,8 @@ TABLES: dict[str, Callable[[Reading, Mapping[str, str]], Iterable[Attempt]]] = {
     "jsonl": tables.read_jsonl,
 }
 """Any other system's, in columns that the user names."""
+LOGS: dict[str, Callable[[Reading], Iterable[Attempt]]] = {"swf": swf.read}
+"""Logs that are traces, too: they are only read."""
 
 
 def export_attempts(source: str, attempts: Sequence[Attempt], path: Path) -> int:

@@ -8,14 +8,15 @@ an approval or for others of its concurrency group is not waiting for a runner.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
 import msgspec
 
 from farm.records.attempt import Attempt, Result, by_word
-from farm.records.reading import Reading, members
+from farm.records.labels import by_spelling
+from farm.records.reading import Missing, Reading, members
 from farm.records.source import Source
 from farm_twin.sources.writing import by_matrix, second
 
@@ -28,6 +29,8 @@ _RESULTS: dict[str, Result] = by_word(
 )
 #: what it writes beside jobs: webhooks' bodies, and runs
 _OTHERS = ("workflow_job", "workflow_run", "workflow_runs", "run_number")
+#: how runs end that may never have had a job
+_WITHOUT_JOBS = ("skipped", "action_required", "startup_failure", "stale", "cancelled")
 _HELD = {
     "waiting": "held back for an approval",
     "pending": "held back by a concurrency group",
@@ -73,6 +76,8 @@ class _Run(msgspec.Struct):
     """What a run says of its jobs."""
 
     id: int
+    status: str | None = None
+    conclusion: str | None = None
     event: str = ""
     actor: _Actor | None = None
     triggering_actor: _Actor | None = None
@@ -99,6 +104,7 @@ def knows(value: dict[str, object]) -> bool:
 def read(reading: Reading) -> Iterator[Attempt]:
     """Yield the attempts; who caused a job is known after the last record."""
     runs: dict[int, _Run] = {}
+    listed = _Listed()
     delivered: dict[int, list[_Delivery]] = {}
     found: list[Attempt] = []
     for value in reading.objects():
@@ -107,8 +113,9 @@ def read(reading: Reading) -> Iterator[Attempt]:
             delivered.setdefault(delivery.workflow_job.id, []).append(delivery)
         elif "jobs" in value or "run_id" in value:
             jobs = members(value, "jobs") if "jobs" in value else [value]
-            listed = reading.attempts((reading.record(one, _Job) for one in jobs), _attempt)
-            found += map(reading.share, listed)
+            listed.take(value, jobs)
+            of_page = reading.attempts((reading.record(one, _Job) for one in jobs), _attempt)
+            found += map(reading.share, of_page)
         elif knows(value):
             some: Any = value.get("workflow_runs", [value.get("workflow_run", value)])
             for one in some or ():  # null is how some servers write an empty list
@@ -126,10 +133,60 @@ def read(reading: Reading) -> Iterator[Attempt]:
         if (page := pages.get(str(number))) and any(d.action == "waiting" for d in each):
             page.eligible_at = merged.eligible_at if merged else None
         found += [merged] if merged else []
+    reading.missing += listed.missing_jobs()
+    if found:
+        reading.missing += _runs_without_jobs(runs, found, listed)
+    names = by_spelling(attempt.platform for attempt in found)
     for attempt in found:
+        attempt.platform = names[attempt.platform]
         if known := runs.get(int(attempt.matrix)):
             _add(attempt, known)
         yield attempt
+
+
+class _Listed:
+    """The jobs of each run that pages list, and how many there are by their own word."""
+
+    def __init__(self) -> None:
+        self._announced: dict[int, int] = {}
+        self.jobs_of_run: dict[int, set[object]] = {}
+
+    def take(self, page: Mapping[str, object], jobs: Sequence[object]) -> None:
+        """Count the jobs of a page."""
+        for job in jobs:
+            if not isinstance(job, dict):
+                continue
+            run = job.get("run_id")
+            if not isinstance(run, int):
+                continue
+            self.jobs_of_run.setdefault(run, set()).add(job.get("id"))
+            total = page.get("total_count")
+            if isinstance(total, int):
+                self._announced[run] = max(total, self._announced.get(run, 0))
+
+    def missing_jobs(self) -> Iterator[Missing]:
+        """Yield how many jobs are announced by total_count, and not listed."""
+        missing = sum(
+            max(0, total - len(self.jobs_of_run[run])) for run, total in self._announced.items()
+        )
+        if missing:
+            there_are = missing + sum(len(self.jobs_of_run[run]) for run in self._announced)
+            yield Missing("jobs", missing, there_are, "total_count: fetch all pages of each run")
+
+
+def _runs_without_jobs(
+    runs: Mapping[int, _Run], attempts: Iterable[Attempt], listed: _Listed
+) -> Iterator[Missing]:
+    """Yield how many runs ended, and have no jobs in the files."""
+    with_jobs = {int(attempt.matrix) for attempt in attempts} | listed.jobs_of_run.keys()
+    ended = {
+        run.id
+        for run in runs.values()
+        if run.status in ("completed", None) and run.conclusion not in _WITHOUT_JOBS
+    }
+    without = ended - with_jobs
+    if without:
+        yield Missing("runs", len(without), len(ended | with_jobs), "their jobs are not here")
 
 
 def _attempt(job: _Job, reading: Reading) -> Attempt:
@@ -166,7 +223,7 @@ def _attempt(job: _Job, reading: Reading) -> Attempt:
         job=f"{job.run_id}/{job.name}",
         attempt=job.run_attempt,
         runner=(job.runner_name or str(job.runner_id or "")) if started_at is not None else "",
-        platform=",".join(sorted(job.labels)),
+        platform=",".join(sorted(job.labels, key=str.casefold)),
         kind=job.name,
         matrix=str(job.run_id),
         attributes={"workflow": job.workflow_name or "", "branch": job.head_branch or ""},

@@ -44,6 +44,7 @@ class _Action(msgspec.Struct, rename="camel"):
     queuing_duration_millis: float | None = None
     buildable_duration_millis: float | None = None
     queuing_time_millis: float | None = None
+    executing_time_millis: float | None = None
     sub_task_count: int = 0
     causes: list[_Cause] = []
 
@@ -152,11 +153,20 @@ def _attempt(name: str, value: object, reading: Reading) -> Attempt:
     queued_ms = times.queuing_duration_millis or 0.0
     submitted_at = started_at - queued_ms / 1000
     wait: float | None = None
+    eligible_at = None
+    run_time = build.duration / 1000
     if times.sub_task_count and times.queuing_time_millis is not None:
-        wait = (times.queuing_time_millis - queued_ms) / times.sub_task_count / 1000
+        # its parts waited after its start, each as long; what they took is no time of the build
+        wait = max(0.0, times.queuing_time_millis - queued_ms) / times.sub_task_count / 1000
+        eligible_at = started_at
+        started_at += wait
+        run_time = max(0.0, run_time - wait)
+        if times.executing_time_millis is not None:
+            run_time = times.executing_time_millis / 1000
         reading.noted["pipelines, with the mean wait of their parts"] += 1
     elif times.buildable_duration_millis is not None:
         wait = times.buildable_duration_millis / 1000
+        eligible_at = started_at - wait
     else:
         reading.noted["without buildableDurationMillis, their waits not known"] += 1
     user = next((c.user_id for one in actions for c in one.causes if c.user_id), "")
@@ -166,9 +176,9 @@ def _attempt(name: str, value: object, reading: Reading) -> Attempt:
         # without the job's name, numbers are of several
         id=f"{name}#{build.number}" if name else f"#{build.number}@{started_at:.3f}",
         submitted_at=min(submitted_at, started_at - (wait or 0.0)),
-        eligible_at=None if wait is None else started_at - wait,
+        eligible_at=eligible_at,
         started_at=started_at,
-        finished_at=started_at + build.duration / 1000 if is_over else None,
+        finished_at=started_at + run_time if is_over else None,
         result=_RESULTS.get(build.result or "", "failed") if is_over else "open",
         # a pipeline names no node
         runner="" if build.built_on is None else build.built_on or BUILT_IN,
@@ -210,4 +220,4 @@ def _upstream_causes(matrix: str) -> Iterator[dict[str, object]]:
         yield {"upstreamProject": matrix, "upstreamBuild": 1}
 
 
-SOURCE = Source(read, knows, write)
+SOURCE = Source(read, knows, write, unique_ids=False)

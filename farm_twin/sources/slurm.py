@@ -379,4 +379,4 @@ def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, object]]:
     }
 
 
-SOURCE = Source(read, knows, write, resolution=1.0)
+SOURCE = Source(read, knows, write, resolution=1.0, unique_ids=False)

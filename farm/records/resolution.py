@@ -1,0 +1,168 @@
+"""How exact the instants of records are, as the records themselves show it.
+
+A system says how exact its clock is, but its data were often rounded on their way: run times to
+minutes, instants to whole seconds, each column by another rule. Where an end is a start plus a
+rounded time, every job seems to overlap the next one on its runner, and a runner of one slot seems
+to have two. So the resolution is read from the data, by one rule for all sources.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from farm.records.attempt import Times
+from farm.records.attempt_columns import AttemptColumns
+from farm.records.runners import ROUNDING, RunnerRows
+
+#: steps to which times are rounded, seconds: of seconds, minutes, hours and days with decimals
+STEPS = (
+    3600.0, 1800.0, 900.0, 864.0, 600.0, 360.0, 300.0, 86.4, 60.0, 36.0, 30.0, 20.0, 15.0, 10.0,
+    8.64, 6.0, 5.0, 3.6, 2.0, 1.0, 0.6, 0.5, 0.36, 0.2, 0.1, 0.06, 0.05, 0.02, 0.01, 0.005, 0.002,
+    0.001,
+)  # fmt: skip
+
+
+class ResolutionLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """How plainly the data must show that they were rounded."""
+
+    #: different run times from which their common step is no chance
+    min_distinct: int = 10
+    #: the same, of so many jobs or more, for a step that is short beside the mean run time
+    min_distinct_of_many: int = 3
+    min_jobs: int = 20
+    max_share_of_mean: float = 0.25
+    #: share of the times that are whole steps: the others were corrected by hand, or by the source
+    min_share_on_step: float = 0.98
+    #: share of the mean run time up to which a step of all instants counts: by a longer one, jobs
+    #: that really ran at once would seem to follow each other
+    max_step_share: float = 0.1
+    #: an overlap of two jobs is a sliver up to this share of their runner's mean run time,
+    max_sliver_share: float = 0.05
+    #: and of the shorter one of the two: runners with room for two jobs show longer ones
+    max_share_of_shorter: float = 0.5
+    #: slivers from which they are a rule
+    min_slivers: int = 5
+    #: share of the runners with overlaps, on which all overlaps are slivers
+    min_share_of_runners: float = 0.8
+
+
+LIMITS = ResolutionLimits()
+
+
+class Resolution(msgspec.Struct, frozen=True):
+    """How exact instants are."""
+
+    #: seconds by which they may be out of order without meaning it
+    time: float
+    #: jobs that began before the one ahead of them on their runner had ended, by no more than that
+    slivers: int = 0
+
+
+def resolution_of(attempts: AttemptColumns, of_source: float) -> Resolution:
+    """Return how exact the instants of attempts are.
+
+    It is the largest of three: what the source says, the common step of the run times, and the
+    longest overlap where overlaps on a runner are always slivers.
+
+    Args:
+        attempts: in any order.
+        of_source: what the source says, seconds.
+    """
+    has_run = ~np.isnan(attempts.ran)
+    step = _step_of_run_times(attempts.ran[has_run], attempts.started_at[has_run])
+    time = max(of_source, step)
+    overlaps = _overlaps(attempts, of_source)
+    longest = _longest_sliver(overlaps, time)
+    time = max(time, longest)
+    slivers = int(((overlaps.lengths > of_source + ROUNDING) & (overlaps.lengths <= time)).sum())
+    if time == of_source:
+        slivers = 0
+    return Resolution(time, slivers)
+
+
+def _step_of_run_times(run_times: Times, started_at: Times) -> float:
+    """Return the largest step of which run times are multiples, seconds; 0: there is none.
+
+    Starts that are multiples of it too were rounded alike: then jobs are in the right order, and
+    the step only counts if it is short.
+    """
+    run_times = run_times[run_times > 0]
+    distinct = len(np.unique(np.round(run_times, 6)))
+    if distinct < LIMITS.min_distinct_of_many:
+        return 0.0
+    step = next((step for step in STEPS if _are_multiples(run_times, step)), 0.0)
+    if not step:
+        return 0.0
+    share_of_mean = step / float(run_times.mean())
+    if _are_multiples(started_at - started_at.min(), step):
+        are_enough = distinct >= LIMITS.min_distinct
+        return step if are_enough and share_of_mean <= LIMITS.max_step_share else 0.0
+    is_short = len(run_times) >= LIMITS.min_jobs and share_of_mean <= LIMITS.max_share_of_mean
+    return step if distinct >= LIMITS.min_distinct or is_short else 0.0
+
+
+def _are_multiples(times: Times, step: float) -> bool:
+    """Return whether times are whole steps, but for what doubles cannot hold."""
+    off = np.abs(times - np.round(times / step) * step)
+    is_whole = off <= max(2e-6, 1e-3 * step)
+    return float(is_whole.mean()) >= LIMITS.min_share_on_step
+
+
+class _Overlaps(msgspec.Struct, frozen=True):
+    """Jobs that began before the one ahead of them on their runner had ended."""
+
+    #: by how much, seconds
+    lengths: Times
+    #: the run time of the shorter one of the two
+    shorter: Times
+    #: the mean run time on that runner
+    mean_run_time: Times
+    #: the number of the runner
+    runner: NDArray[np.int64]
+
+
+def _overlaps(attempts: AttemptColumns, beyond: float) -> _Overlaps:
+    """Return the overlaps of jobs with the one ahead of them, by more than ``beyond`` seconds."""
+    by_runner = RunnerRows.of(attempts)
+    rows = by_runner.rows
+    runner = by_runner.owners
+    has_ended = ~np.isnan(attempts.finished_at[rows])
+    rows = rows[has_ended]
+    runner = runner[has_ended]
+    order = np.lexsort((attempts.started_at[rows], runner))
+    rows = rows[order]
+    runner = runner[order]
+
+    run_times = attempts.ran[rows]
+    jobs = np.bincount(runner, minlength=1)
+    mean_of_runner = np.bincount(runner, run_times, minlength=1) / np.maximum(jobs, 1)
+    lengths = attempts.finished_at[rows][:-1] - attempts.started_at[rows][1:]
+    does_overlap = (runner[:-1] == runner[1:]) & (lengths > beyond + ROUNDING)
+    shorter = np.minimum(run_times[:-1], run_times[1:])
+    return _Overlaps(
+        lengths=lengths[does_overlap],
+        shorter=shorter[does_overlap],
+        mean_run_time=mean_of_runner[runner[1:][does_overlap]],
+        runner=runner[1:][does_overlap],
+    )
+
+
+def _longest_sliver(overlaps: _Overlaps, resolution: float) -> float:
+    """Return the longest overlap, if overlaps beyond the resolution are slivers; else 0."""
+    lengths = overlaps.lengths
+    is_beyond = lengths > resolution + ROUNDING
+    is_sliver = (
+        is_beyond
+        & (lengths <= LIMITS.max_sliver_share * overlaps.mean_run_time)
+        & (lengths <= LIMITS.max_share_of_shorter * overlaps.shorter)
+    )
+    if int(is_sliver.sum()) < LIMITS.min_slivers:
+        return 0.0
+    with_overlaps = np.unique(overlaps.runner[is_beyond])
+    with_others = np.unique(overlaps.runner[is_beyond & ~is_sliver])
+    of_slivers_alone = np.setdiff1d(with_overlaps, with_others)
+    if len(of_slivers_alone) < LIMITS.min_share_of_runners * len(with_overlaps):
+        return 0.0
+    return float(lengths[is_sliver & np.isin(overlaps.runner, of_slivers_alone)].max())
