@@ -12,8 +12,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-import numpy as np
-
 from farm.app.runs.advice import (
     MAX_DEVIATION,
     ComputedAdvice,
@@ -22,12 +20,13 @@ from farm.app.runs.advice import (
     simulated_as_it_is,
 )
 from farm.core.errors import FarmError
-from farm.records.attempt import Attempt
+from farm.records.attempt_columns import AttemptColumns
 from farm.records.bundle import Bundle, write_bundle
 from farm.results.descriptive_statistics import Spread
 from farm.results.formatting import spoken_span
 from farm.scenario import load_scenario
 from farm.whole_files import write_document
+from farm_twin.diagnosis.releases import RELEASE_TIME, RELEASED_SHARE, released_share
 from farm_twin.diagnosis.verdict import Verdict
 from farm_twin.first_scenario import scenario_of_trace
 
@@ -35,12 +34,6 @@ SHARE_OF_SETTING_UP: Final = 0.3
 """Of the time that it takes: the rest is the search."""
 MAX_SEARCHED_JOBS: Final = 40_000
 """Jobs of records that are simulated for their advice: to make a scenario of them takes longest."""
-RELEASE_TIME: Final = 2.0
-"""Seconds within which a job comes after the end of one that released it."""
-OTHER_TIMES: Final = tuple(60.0 * sign * minutes for minutes in range(1, 11) for sign in (-1, 1))
-"""Shifts of all arrivals (s): the one after which most follow an end shows what chance does."""
-RELEASED_SHARE: Final = 0.2
-"""Share of the jobs that came so, beyond chance, from which more builders would change arrivals."""
 SCENARIO_FILE: Final = "mine.yaml"
 """What commands call the scenario that is made of the records."""
 
@@ -63,7 +56,8 @@ def advice_on_records(
         return too_many
     if verdicts and all(verdict.kind == "cannot tell" for verdict in verdicts):
         return ComputedAdvice(why_not=verdicts[0].text)
-    released = released_share(bundle.attempts)
+    attempts = AttemptColumns.of(bundle.attempts)
+    released = released_share(attempts.arrived_at, attempts.finished_at)
     if released >= RELEASED_SHARE:
         return ComputedAdvice(
             why_not=f"{released:.0%} of the jobs, more than by chance, came within "
@@ -102,25 +96,3 @@ def advice_on_records(
             return advice
         return advice._replace(sentence=f"{advice.sentence} ({waits})")
 
-
-def released_share(attempts: Sequence[Attempt]) -> float:
-    """Return the share of the jobs that came right after another's end, less what chance explains.
-
-    Chance is what the same arrivals show at most some whole minutes earlier or later, so that
-    neither rounded instants nor jobs at fixed intervals look like releases.
-    """
-    arrivals = np.array([attempt.arrived_at for attempt in attempts], np.float64)
-    ends = np.sort([at for attempt in attempts if (at := attempt.finished_at) is not None])
-    if not len(ends):
-        return 0.0
-
-    def share_after_an_end(shift: float) -> float:
-        at = arrivals + shift
-        # an end at the very instant counts
-        ended = np.searchsorted(ends, at, side="right")
-        return float(np.mean(ended > np.searchsorted(ends, at - RELEASE_TIME, side="left")))
-
-    by_chance = max(share_after_an_end(shift) for shift in OTHER_TIMES)
-    if by_chance >= 1.0:
-        return 0.0
-    return max(0.0, float((share_after_an_end(0.0) - by_chance) / (1.0 - by_chance)))

@@ -13,9 +13,9 @@ from farm.core.errors import InputError
 from farm.records.bundle import Bundle, Manifest, is_bundle, with_capacity
 from farm.time_zones import zone_named
 from farm.units import parse_time
-from farm_twin.diagnosis.figures import FarmFigures, examine
+from farm_twin.diagnosis.diagnose import Examination, diagnose
+from farm_twin.diagnosis.figures import FarmFigures
 from farm_twin.diagnosis.occupancy import refuse_more_than_slots
-from farm_twin.diagnosis.verdict import Verdict, verdicts
 from farm_twin.importing import load_records
 from farm_twin.twins.twin import Twin, write_twin
 
@@ -37,11 +37,14 @@ class Diagnosis:
     ['amd64-virtual', 'win10-64-virtual']
     """
 
-    def __init__(self, bundle: Bundle, verdicts: Sequence[Verdict], figures: FarmFigures) -> None:
-        #: one or more for each platform: what is the matter, in a sentence
-        self.verdicts = tuple(verdicts)
+    def __init__(self, bundle: Bundle, examination: Examination) -> None:
+        #: one or more for each platform: what is the matter, in a sentence, how sure that is, and
+        #: what it stands on
+        self.verdicts = tuple(examination.verdicts)
         #: by platform: load, servers, waits
-        self.figures = figures
+        self.figures: FarmFigures = examination.figures
+        #: what the checks of the records have found
+        self.findings = tuple(examination.findings)
         #: where the records are from, and what their reader must know
         self.manifest: Manifest = bundle.manifest
         self._bundle = bundle
@@ -63,10 +66,10 @@ class Diagnosis:
     def _repr_html_(self) -> str:
         """Show the verdicts in a notebook."""
         cells = (
-            f"<tr><td>{escape(one.platform)}<td>{one.kind}<td>{escape(one.text)}"
+            f"<tr><td>{escape(one.platform)}<td>{one.kind}<td>{one.grade}<td>{escape(one.text)}"
             for one in self.verdicts
         )
-        return f"<table><tr><th>platform<th>verdict<th>{''.join(cells)}</table>"
+        return f"<table><tr><th>platform<th>verdict<th>grade<th>{''.join(cells)}</table>"
 
 
 def doctor(
@@ -77,6 +80,7 @@ def doctor(
     slots: float | None = None,
     zone: str | None = None,
     columns: Mapping[str, str] | None = None,
+    strict: bool = False,
 ) -> Diagnosis:
     """Say why the jobs of a real farm wait: its load, servers and waits, by platform.
 
@@ -88,8 +92,9 @@ def doctor(
         slots: of the whole farm, where the records do not say it.
         zone: the time zone of instants without one, such as ``"Europe/Berlin"``.
         columns: of a table: for each part of a job the column that has it.
+        strict: records that a check finds doubtful are refused.
 
-    Raises InputError for records that cannot be read.
+    Raises InputError for records that cannot be read, or are refused.
 
     >>> records = farm.simulate("quickstart").save("recorded") / "jobs.csv"
     >>> [verdict.kind for verdict in farm.doctor(records).verdicts]
@@ -97,13 +102,10 @@ def doctor(
     """
     seconds = _seconds(objective)
     bundle = _bundle(_paths(records), source, slots, zone, columns)
-    figures = examine(bundle, _zone(zone), seconds)
-    found = [
-        verdict
-        for platform in figures.platforms
-        for verdict in verdicts(platform, figures.resolution_time, seconds)
-    ]
-    return Diagnosis(bundle, found, figures)
+    examination = diagnose(bundle, _zone(zone), seconds)
+    if strict:
+        examination.refuse_doubtful()
+    return Diagnosis(bundle, examination)
 
 
 def twin(

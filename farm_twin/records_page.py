@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -16,9 +16,10 @@ from farm.results.figures.page import Section, Table, made_by, page
 from farm.results.figures.time_axis import WallClock
 from farm.results.formatting import sentence
 from farm_twin.advice_on_records import advice_on_records
-from farm_twin.diagnosis.figures import PlatformRecords, examine, platforms_of
+from farm_twin.diagnosis.diagnose import diagnose
+from farm_twin.diagnosis.figures import PlatformRecords, platforms_of
 from farm_twin.diagnosis.table import HEADINGS, about, row_of
-from farm_twin.diagnosis.verdict import verdicts
+from farm_twin.diagnosis.verdict import Verdict
 
 OnStep = Callable[[str, float], None]
 
@@ -33,12 +34,9 @@ CHARTS = 8
 def page_of_records(path: Path, on_step: OnStep) -> str:
     """Return the page of a bundle: verdicts, figures, and how many waited for how many slots."""
     bundle = read_bundle(path, part(partial(on_step, "reading"), 0.0, 0.2))
-    figures = examine(bundle, None, OBJECTIVE, part(partial(on_step, "examining"), 0.2, 0.3))
-    found = [
-        verdict
-        for one in figures.platforms
-        for verdict in verdicts(one, figures.resolution_time, OBJECTIVE)
-    ]
+    examination = diagnose(bundle, None, OBJECTIVE, part(partial(on_step, "examining"), 0.2, 0.3))
+    figures = examination.figures
+    found = examination.verdicts
     advice = advice_on_records(
         bundle, found, part(partial(on_step, "simulating the records"), 0.5, 0.3)
     )
@@ -47,7 +45,7 @@ def page_of_records(path: Path, on_step: OnStep) -> str:
         advised = f"What would shorten the waits is not told: {advice.why_not}."
     manifest = bundle.manifest
     verdict_lines = [
-        *(f"{one.platform or '(no labels)'}: {one.kind}: {one.text}." for one in found),
+        *(f"{one.platform or '(no labels)'}: {one.title}: {one.text}." for one in found),
         *filter(None, [advised]),
         *map(sentence, manifest.remarks),
     ]
@@ -62,6 +60,7 @@ def page_of_records(path: Path, on_step: OnStep) -> str:
     about_them = "; ".join([f"{figures.hours:,.1f} hours of records", *about(figures).values()])
     sections = [
         Section("", verdict_lines),
+        Section("What the verdicts stand on", list(_evidence(found))),
         Section("Figures", [f"{about_them}."], (), [table]),
         Section("Waiting and running", (), charts),
     ]
@@ -71,6 +70,21 @@ def page_of_records(path: Path, on_step: OnStep) -> str:
     zone = manifest.zone or "UTC"
     under = f"{made_by()}; jobs from {begins} to {ends} ({zone})"
     return page(title, sections, numbers, under=under)
+
+
+def _evidence(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """Yield what each verdict stands on, and how it changes if what was assumed is otherwise."""
+    told = set[str]()
+    for verdict in verdicts:
+        name = verdict.platform or "(no labels)"
+        if name in told:
+            continue
+        told.add(name)
+        yield sentence(f"{name}: {'; '.join(verdict.evidence)}")
+        for assumed in verdict.assumed:
+            yield sentence(
+                f"{name}: assumed: {assumed.what}: {assumed.value}; otherwise: {assumed.otherwise}"
+            )
 
 
 def _chart(records: PlatformRecords, clock: Clock) -> Chart:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -31,9 +32,10 @@ from farm.terminal.output import (
 )
 from farm.terminal.plain_text import MAX_MESSAGE, plain
 from farm.terminal.tables import Cell, Listing, Styled, folding, numbers
-from farm_twin.diagnosis.figures import FarmFigures, examine
+from farm_twin.diagnosis.diagnose import Examination, diagnose
+from farm_twin.diagnosis.figures import FarmFigures
 from farm_twin.diagnosis.table import FIRST_TO_GO, HEADINGS, about, row_of
-from farm_twin.diagnosis.verdict import Verdict, too_little, verdicts
+from farm_twin.diagnosis.verdict import Verdict
 from farm_twin.importing import load_records
 
 MIN_OBJECTIVE = 1e-3
@@ -47,6 +49,7 @@ def doctor(
     slots: Slots = None,
     zone: Zone = None,
     column: Columns = None,
+    strict: Annotated[bool, typer.Option("--strict")] = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -60,6 +63,7 @@ def doctor(
             standard input).
         objective: A platform is fine if 95 % of its jobs start within this time (of a scenario:
             farm plan --slo).
+        strict: Refuse records that a check finds doubtful, with exit code 2.
 
     Examples:
         farm doctor mine                      a bundle of farm import
@@ -72,21 +76,27 @@ def doctor(
         records = load_records(files, source, columns_of(column), clock, on_read)
     bundle = with_capacity(records, slots)
     with shared_progress("examining", silent=quiet) as on_share:
-        figures = examine(bundle, clock, longest_wait, on_share)
-    resolution = figures.resolution_time
-    all_verdicts = [
-        verdict
-        for platform in figures.platforms
-        for verdict in verdicts(platform, resolution, longest_wait)
-    ]
+        examination = diagnose(bundle, clock, longest_wait, on_share)
+    if strict:
+        examination.refuse_doubtful()
+    figures = examination.figures
+    all_verdicts = examination.verdicts
     if as_json:
-        print_json({"verdicts": all_verdicts, "figures": figures, "manifest": bundle.manifest})
+        print_json(
+            {
+                "verdicts": all_verdicts,
+                "findings": examination.findings,
+                "figures": figures,
+                "manifest": bundle.manifest,
+            }
+        )
     else:
         remark(*bundle.manifest.remarks, quiet=quiet)
         note(Listing(folding("platform", "verdict"), map(_row, all_verdicts)), "", _table(figures))
-    reasons = [too_little(platform, resolution) for platform in figures.platforms]
-    if all(reasons):
-        raise TraceError(f"these records cannot answer that: {reasons[0]}")
+        note(*_checks(examination))
+    reason = examination.why_no_platform_is_judged
+    if reason:
+        raise TraceError(f"these records cannot answer that: {reason}")
     command = f"{this_command()} twin {' '.join(map(str, files))} -o mine.yaml"
     if quiet or as_json:
         return
@@ -105,7 +115,19 @@ def doctor(
 
 def _row(verdict: Verdict) -> tuple[Cell, Cell]:
     text = plain(verdict.text, MAX_MESSAGE)
-    return verdict.platform or "(no labels)", Styled((f"{verdict.kind}: ", "bold"), (text, ""))
+    return verdict.platform or "(no labels)", Styled((f"{verdict.title}: ", "bold"), (text, ""))
+
+
+def _checks(examination: Examination) -> Iterator[str]:
+    """Yield what the checks of the records have found, and what was assumed, each once."""
+    for finding in examination.findings:
+        yield sentence(f"{finding.rule}: {finding.text}")
+    lines = [
+        f"Assumed: {assumed.what}: {assumed.value}. Otherwise: {assumed.otherwise}."
+        for verdict in examination.verdicts
+        for assumed in verdict.assumed
+    ]
+    yield from dict.fromkeys(lines)
 
 
 def _table(figures: FarmFigures) -> Listing:

@@ -32,10 +32,12 @@ from farm.records.runners import (
     successions,
     times_between,
 )
-from farm.results.descriptive_statistics import Spread, spread_of
+from farm.records.sifting import CLOCK_BEHIND
+from farm.results.descriptive_statistics import Spread, quantile, spread_of
 from farm_twin.diagnosis.occupancy import (
     Spans,
     Steps,
+    counts_at,
     refuse_more_than_slots,
     steps_of,
     unlike_slots,
@@ -51,6 +53,17 @@ MIN_SHARE_OF_ARRIVALS = 0.1
 """Jobs came at once if they came within this share of the time that it took to run them."""
 MIN_TURNAROUNDS = 10
 """Times between two jobs of a slot, from which their median is taken for all."""
+MIN_NEW_RUNNERS = 6
+"""Runners that came one after the other, from which a farm is seen to grow on demand."""
+MAX_SHARE_AT_ONCE = 1 / 3
+"""Share of the runners that ever were that may have been there at once, if it grows on demand."""
+MAX_SHARE_OF_LIFE = 0.2
+"""Share of the records' time that the median runner of such a farm is there."""
+MIN_PERIODS_OF_WAITING = 3
+"""Times that a queue began, after which runners seem to come for jobs each time."""
+MAX_CORRELATION = 0.9
+"""Of the waits for new runners with the jobs that waited already: from here on jobs are started
+one by one, whatever the runners do."""
 MAX_JOBS_OF_EPHEMERAL = 1.5
 """Mean number of jobs of a runner, below which it is one that runs a single job."""
 
@@ -68,6 +81,17 @@ class PlatformFigures(msgspec.Struct, frozen=True, kw_only=True, rename=json_nam
     ephemeral: bool
     slots_seen: float
     mean_slots: float
+    #: that it is said to have; None: nothing is said, or they are not its alone
+    slots_told: float | None = None
+    #: runners come for jobs, and leave
+    grows: bool = False
+    #: waits that ended with the first job of a new runner, and how long they were
+    new_runner_wait: Spread
+    #: the shortest wait but for one in a hundred, and from the submission the p95
+    shortest_wait: float | None = None
+    wait_since_submission_p95: float | None = None
+    #: the platforms whose jobs its runners ran, too
+    shared_with: tuple[str, ...] = ()
     #: of the median runner
     runner_slots: int
     #: jobs that ran at once, at most
@@ -95,6 +119,8 @@ class PlatformFigures(msgspec.Struct, frozen=True, kw_only=True, rename=json_nam
     censored: int
     censored_wait: Spread
     unknown_waits: int
+    #: starts are by other clocks than arrivals: a wait of zero is none that is not known
+    arrivals_are_measured: bool = False
     #: between two jobs on a slot, where the second was already waiting
     turnaround: Spread
     #: attempts after the first, and the share of busy time of those that were tried again
@@ -153,12 +179,17 @@ def platforms_of(attempts: AttemptColumns, manifest: Manifest) -> Iterator[Platf
     by_runner = RunnerRows.of(attempts)
     runners = by_runner.runners(attempts, resolution)
     place_of = {name: place for place, name in enumerate(by_runner.names)}
+    has_started = np.flatnonzero(~np.isnan(attempts.started_at))
     for name, rows in attempts.rows_by_platform():
         # one that is named may have started jobs of other platforms alone
         runner = attempts.runner[rows]
         named = {runner.values[code] for code in np.unique(runner.codes).tolist()}
         places = sorted(place_of[runner] for runner in named if runner in place_of)
         rows_of_runners = by_runner.taken(places)
+        # slots that are told are the farm's: a platform has them that has all its runners
+        told = manifest.capacity if len(places) == len(by_runner.names) else None
+        if told is not None and not places:
+            rows_of_runners = RunnerRows([], has_started, np.array([0]))
         yield PlatformRecords(
             name=name,
             rows=rows,
@@ -168,6 +199,8 @@ def platforms_of(attempts: AttemptColumns, manifest: Manifest) -> Iterator[Platf
             edges=rows_of_runners.edges,
             arrivals_begin=arrivals_begin,
             resolution=resolution + ROUNDING,
+            told=told,
+            are_measured=CLOCK_BEHIND in manifest.noted,
         )
 
 
@@ -212,6 +245,9 @@ class PlatformRecords:
         edges: where the rows of each runner begin, and where the last one's end.
         arrivals_begin: when the first job of the records arrived.
         resolution: seconds by which instants may be out of order without meaning it.
+        told: how many slots there are, as the user or the source says; None: it is not said.
+            Without names of runners, all jobs of the records are then on them.
+        are_measured: starts are by other clocks than arrivals.
     """
 
     def __init__(
@@ -224,8 +260,13 @@ class PlatformRecords:
         edges: NDArray[np.int64],
         arrivals_begin: float,
         resolution: float,
+        told: float | None = None,
+        *,
+        are_measured: bool = False,
     ) -> None:
         self.name = name
+        self._are_measured = are_measured
+        self._told = told
         self.rows = rows
         self.attempts = attempts
         begins, ends = _window(attempts)
@@ -240,8 +281,14 @@ class PlatformRecords:
         jobs_run = int(self._has_run.sum())
         #: its runners ran hardly more than a job each
         self._is_ephemeral = bool(runners) and jobs_run < MAX_JOBS_OF_EPHEMERAL * len(runners)
-        held = on_runners if runners else attempts.taken(self._has_run)
-        self._held = Spans(held.started_at, self._ends_of(held))
+        #: slots that each job counts for: where only their number is known, as many as it took
+        self._width: Floats | float = 1.0
+        held = on_runners if runners or told is not None else attempts.taken(self._has_run)
+        weights: Floats | float = 1.0
+        if not runners and told is not None:
+            self._width = attempts.slots
+            weights = held.slots
+        self._held = Spans(held.started_at, self._ends_of(held), weights)
         self._most_busy = 0
         if len(self._held.begins):
             self._most_busy = most_at_once(self._held.begins, self._held.ends, resolution)
@@ -257,7 +304,8 @@ class PlatformRecords:
         on_share(0.3)
 
         loaded_time = self._loaded_time()
-        work = self._work()
+        held_time = self._work()
+        work = held_time * self._width
         is_arrival = attempts.arrived_at >= self.begins
         rate = int(is_arrival.sum()) / loaded_time
         load = _sum(work[is_arrival]) / loaded_time
@@ -281,7 +329,22 @@ class PlatformRecords:
 
         busy_time = float(run_times.sum())
         wasted_time = _sum(attempts.ran[was_retried & self._has_run])
-        is_eligible = ~np.isnan(attempts.eligible_at)
+        known_waits = attempts.waited[~np.isnan(attempts.waited)]
+        since_submission = (attempts.started_at - attempts.submitted_at)[~np.isnan(attempts.waited)]
+        new_runner_waits = self._waits_for_new_runners()
+        limit = self._most_busy
+        if self._told is not None:
+            limit = int(self._told)
+        servers = None
+        if other_load and self._runners:
+            # runners are counted once, whoever's jobs they run
+            of_all = self._on_runners.taken(~np.isnan(self._on_runners.ran))
+            servers = self._servers_needed(of_all, of_all.ran + time_between, objective)
+        elif isinstance(self._width, float):
+            servers = self._servers_needed(attempts, held_time + time_between, objective)
+        elif not other_load and np.all(attempts.slots == attempts.slots[0]):
+            servers = self._servers_needed(attempts, held_time + time_between, objective)
+            servers = None if servers is None else servers * int(attempts.slots[0])
         return PlatformFigures(
             platform=self.name,
             hosted=bool(attempts.hosted.any()),
@@ -292,6 +355,14 @@ class PlatformRecords:
             ephemeral=self._is_ephemeral,
             slots_seen=float(steps.slots.max(initial=0.0)),
             mean_slots=mean_slots,
+            slots_told=self._told,
+            grows=self._grows(steps, new_runner_waits),
+            new_runner_wait=spread_of(new_runner_waits),
+            shortest_wait=quantile(known_waits, 0.01) if len(known_waits) else None,
+            wait_since_submission_p95=quantile(since_submission, 0.95)
+            if len(known_waits)
+            else None,
+            shared_with=self._shared_with(),
             runner_slots=int(np.median([runner.slots for runner in self._runners] or [1])),
             busy_at_once=self._most_busy,
             offered_load=load,
@@ -301,7 +372,7 @@ class PlatformRecords:
             busy_share=steps.utilization,
             busy_share_while_waiting=steps.utilization_while_waiting,
             idle_while_waiting=steps.idle_while_waiting,
-            full_while_waiting=steps.full_while_waiting(self._most_busy),
+            full_while_waiting=steps.full_while_waiting(limit),
             waits=spread_of(waits.ended),
             wait_p50=waits.quantile(0.5),
             wait_p95=waits.quantile(0.95),
@@ -313,11 +384,10 @@ class PlatformRecords:
             wasted_share=wasted_time / busy_time if busy_time else 0.0,
             peak_hour=peak_hour,
             peak_wait_p95=peak_wait,
-            stall_time=_stall_time(steps),
+            stall_time=_stall_time(self._with_waits_that_ended(steps)),
+            arrivals_are_measured=self._are_measured,
             unlike_slots=unlike_slots(attempts.slots),
-            servers_needed=servers_needed(
-                attempts.eligible_at[is_eligible], work[is_eligible] + time_between, objective
-            ),
+            servers_needed=servers,
         )
 
     def steps(self) -> Steps:
@@ -336,10 +406,90 @@ class PlatformRecords:
             np.array([runner.slots for runner in self._runners], np.float64),
         )
         steps = steps_of(waiting, self._held, there, self.begins, self.ends)
+        if self._told is not None:
+            told_slots = np.full(len(steps.at), self._told)
+            return msgspec.structs.replace(steps, slots=told_slots)
         if not self._is_ephemeral:
             return steps
         most_slots = np.where(steps.has_begun, float(self._most_busy), 0.0)
         return msgspec.structs.replace(steps, slots=most_slots)
+
+    def _with_waits_that_ended(self, steps: Steps) -> Steps:
+        """Return the counts with the waiting jobs that were started at last.
+
+        Those that were cancelled may have waited for something else than a slot.
+        """
+        attempts = self.attempts
+        has_ended = ~np.isnan(attempts.waited)
+        instants = np.append(steps.at, self.ends)
+        waiting = counts_at(
+            instants,
+            np.clip(attempts.eligible_at[has_ended], self.begins, self.ends),
+            np.clip(attempts.started_at[has_ended], self.begins, self.ends),
+        )
+        return msgspec.structs.replace(steps, waiting=waiting[:-1])
+
+    def _servers_needed(
+        self, attempts: AttemptColumns, held: Floats, objective: float
+    ) -> int | None:
+        """Return the slots with which these jobs' p95 wait is within the objective, seconds."""
+        is_eligible = ~np.isnan(attempts.eligible_at)
+        order = np.argsort(attempts.eligible_at[is_eligible], kind="stable")
+        return servers_needed(
+            attempts.eligible_at[is_eligible][order], held[is_eligible][order], objective
+        )
+
+    def _shared_with(self) -> tuple[str, ...]:
+        """Return the other platforms whose jobs its runners ran."""
+        if not self._runners:
+            return ()
+        codes, names = self._on_runners.platform
+        return tuple(names[code] for code in np.unique(codes).tolist() if names[code] != self.name)
+
+    def _first_rows(self) -> NDArray[np.int64]:
+        """Return the row of each runner's first job, among those of all its runners."""
+        if not self._runners:
+            return np.empty(0, np.int64)
+        owners = np.repeat(np.arange(len(self._runners)), np.diff(self._edges))
+        by_start = np.lexsort((self._on_runners.started_at, owners))
+        rows: NDArray[np.int64] = by_start[self._edges[:-1]]
+        return rows
+
+    def _waits_for_new_runners(self) -> Floats:
+        """Return the waits that ended with the first job of a runner, seconds."""
+        waits = self._on_runners.waited[self._first_rows()]
+        return waits[waits > self._resolution]
+
+    def _grows(self, steps: Steps, waits: Floats) -> bool:
+        """Return whether runners came for jobs that waited, and left: no number of them is fixed.
+
+        Runners that are there, and are given jobs one by one, look alike but for their waits: these
+        are the longer, the more jobs waited already.
+        """
+        if self._told is not None or len(self._runners) < MIN_NEW_RUNNERS:
+            return False
+        joined_at = np.array([runner.joined_at for runner in self._runners])
+        gone_at = np.array([runner.gone_at for runner in self._runners])
+        most = most_at_once(joined_at, gone_at, self._resolution)
+        lives = float(np.median(gone_at - joined_at))
+        is_short = lives <= MAX_SHARE_OF_LIFE * (self.ends - self.begins)
+        if most > MAX_SHARE_AT_ONCE * len(self._runners) or not is_short:
+            return False
+        if 2 * len(waits) < len(self._runners):
+            return False
+        waits_now = steps.waiting > 0
+        periods = int((waits_now[1:] & ~waits_now[:-1]).sum()) + int(waits_now[0])
+        if periods < MIN_PERIODS_OF_WAITING:
+            return False
+        rows = self._first_rows()
+        eligible_at = self._on_runners.eligible_at[rows]
+        is_known = ~np.isnan(eligible_at)
+        place = np.searchsorted(steps.at, eligible_at[is_known], side="left") - 1
+        waiting = steps.waiting[np.clip(place, 0, None)]
+        first_waits = self._on_runners.waited[rows][is_known]
+        if np.ptp(waiting) == 0 or np.ptp(first_waits) == 0:
+            return True
+        return float(np.corrcoef(waiting, first_waits)[0, 1]) < MAX_CORRELATION
 
     def _loaded_time(self) -> float:
         """Return the time over which rates are taken, seconds: that in which jobs arrived.

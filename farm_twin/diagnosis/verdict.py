@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import msgspec
 
+from farm.records.bundle import Manifest
 from farm.units import format_roughly, many
+from farm_twin.diagnosis.evidence import Assumption, Finding, Grade
 from farm_twin.diagnosis.figures import PlatformFigures
 
 Kind = Literal[
@@ -15,6 +17,7 @@ Kind = Literal[
     "short of servers",
     "not capacity",
     "bursts",
+    "boot time",
     "lost to retries",
     "stalled",
     "hosted runners",
@@ -56,13 +59,56 @@ class Verdict(msgspec.Struct, frozen=True):
     platform: str
     kind: Kind
     text: str
+    #: how far it can be relied on
+    grade: Grade = "sure"
+    #: what was read and counted, and what the checks have found: a clause each
+    evidence: tuple[str, ...] = ()
+    #: what the records do not say, and how the verdict changes if it is otherwise
+    assumed: tuple[Assumption, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """Its kind, and that it is only likely, if it is."""
+        return f"{self.kind} (likely)" if self.grade == "likely" else self.kind
 
 
-def verdicts(figures: PlatformFigures, resolution: float, objective: float) -> Iterator[Verdict]:
-    """Yield why the jobs of a platform wait, and what else is lost; ``objective``: p95, seconds."""
+def verdicts(
+    figures: PlatformFigures,
+    manifest: Manifest,
+    objective: float,
+    findings: Sequence[Finding] = (),
+) -> Iterator[Verdict]:
+    """Yield why the jobs of a platform wait, and what else is lost.
+
+    Args:
+        figures: of the platform.
+        manifest: of its records.
+        objective: of the p95 wait, seconds.
+        findings: of the checks of these records.
+    """
+    resolution = manifest.resolution_time
+    about = [finding for finding in findings if finding.is_about(figures.platform)]
     kind, text = _reason(figures, resolution, objective)
-    yield Verdict(figures.platform, kind, text)
-    if figures.attempts < LIMITS.min_jobs:
+    forbidding = [finding for finding in about if finding.effect == "forbids"]
+    reversing = [finding for finding in about if finding.reversed_if]
+    if forbidding:
+        kind = "cannot tell"
+        text = "; ".join(finding.text for finding in forbidding)
+    elif reversing and kind != "cannot tell":
+        conditions = ", and unless ".join(finding.reversed_if for finding in reversing)
+        text = f"unless {conditions}: {text}"
+    evidence = (*_evidence(figures, manifest), *(finding.text for finding in about))
+    assumed = (
+        *_assumptions(figures, resolution, objective),
+        *(finding.assumed for finding in about if finding.assumed is not None),
+    )
+    grade: Grade = "sure"
+    if kind == "cannot tell":
+        grade = "cannot-tell"
+    elif kind == "boot time" or any(finding.effect == "weakens" for finding in about):
+        grade = "likely"
+    yield Verdict(figures.platform, kind, text, grade, evidence, assumed)
+    if figures.attempts < LIMITS.min_jobs or forbidding:
         return
     if figures.stall_time:
         yield Verdict(
@@ -70,6 +116,8 @@ def verdicts(figures: PlatformFigures, resolution: float, objective: float) -> I
             "stalled",
             f"for {format_roughly(figures.stall_time)} jobs waited and none ran at all: "
             "no queue explains that; leave that time out of any comparison",
+            grade,
+            evidence,
         )
     if figures.wasted_share >= LIMITS.min_wasted_share:
         yield Verdict(
@@ -77,7 +125,70 @@ def verdicts(figures: PlatformFigures, resolution: float, objective: float) -> I
             "lost to retries",
             f"{figures.wasted_share:.0%} of the busy time was of attempts that were tried again "
             f"({many(figures.retries, 'attempt')} after the first)",
+            grade,
+            evidence,
         )
+
+
+def _evidence(figures: PlatformFigures, manifest: Manifest) -> Iterator[str]:
+    """Yield what was read and counted."""
+    yield manifest.summary()
+    if manifest.resolution_time:
+        yield f"times are exact to {format_roughly(manifest.resolution_time)}"
+    counts = [f"{figures.waits.count:,} with a known wait"]
+    if figures.censored:
+        counts.append(f"{figures.censored:,} cancelled while they waited")
+    if figures.unknown_waits:
+        counts.append(f"{figures.unknown_waits:,} with an unknown wait")
+    yield f"{many(figures.attempts, 'attempt')} of this platform, {', '.join(counts)}"
+    if figures.runners:
+        yield (
+            f"{many(figures.runners, 'runner')} named, {figures.slots_seen:g} slots at most: as "
+            "many jobs as each ran at once"
+        )
+
+
+def _assumptions(
+    figures: PlatformFigures, resolution: float, objective: float
+) -> Iterator[Assumption]:
+    """Yield what is assumed of a platform's slots, and the verdict if it is otherwise."""
+    told = figures.slots_told
+    if told is not None:
+        more = _kind_with(figures, (told + 1) / told, resolution, objective)
+        yield Assumption("slots", f"{told:g}, as told", f"with {told + 1:g}: {more}")
+    elif not figures.runners and not figures.hosted:
+        yield Assumption("slots", "not known", "with --slots N, or a column of runners: a verdict")
+    elif figures.runners and not figures.grows and not figures.ephemeral:
+        slots = figures.runner_slots
+        more = _kind_with(figures, (slots + 1) / slots, resolution, objective)
+        yield Assumption("slots of a runner", f"{slots}, as seen", f"{slots + 1}: {more}")
+    if figures.shared_with:
+        others = ", ".join(name or "(no labels)" for name in figures.shared_with)
+        yield Assumption(
+            "shared runners",
+            f"they also run {others:.200}",
+            "apart from these, each platform needs slots of its own",
+        )
+
+
+def _kind_with(
+    figures: PlatformFigures, factor: float, resolution: float, objective: float
+) -> Kind:
+    """Return the verdict if there were so many times more slots."""
+    idle = figures.idle_while_waiting
+    kind, _ = _reason(
+        msgspec.structs.replace(
+            figures,
+            mean_slots=figures.mean_slots * factor,
+            slots_seen=figures.slots_seen * factor,
+            utilization=figures.utilization and figures.utilization / factor,
+            busy_share=figures.busy_share and figures.busy_share / factor,
+            idle_while_waiting=None if idle is None else 1 - (1 - idle) / factor,
+        ),
+        resolution,
+        objective,
+    )
+    return kind
 
 
 def too_little(figures: PlatformFigures, resolution: float) -> str:
@@ -89,7 +200,8 @@ def too_little(figures: PlatformFigures, resolution: float) -> str:
         jobs = "job" if known_waits == 1 else "jobs"
         return f"{known_waits} {jobs} with a known wait: too few to judge"
     longest = figures.waits.max
-    if longest is not None and longest <= resolution and not figures.censored:
+    are_none = longest is not None and longest <= resolution and not figures.censored
+    if are_none and not figures.arrivals_are_measured:
         return (
             "every wait is zero: either there always was room, or these records do not have the "
             "instant from which a job waited"
@@ -114,11 +226,14 @@ def _reason(figures: PlatformFigures, resolution: float, objective: float) -> tu
         return "hosted runners", f"a delay, not a queue of yours: p95 wait {longest}"
     if p95 is not None and p95 <= objective:
         within = f"95 % started within {format_roughly(p95)}"
+        if figures.grows:
+            return "fine", f"{within}; {_new_runners(figures)}"
         return "fine", f"{within}{_spare_slots(figures, objective)}"
 
     waits = _waits(figures)
     would_do = _slots_that_would_do(figures, objective)
-    if figures.unlike_slots:
+    is_short = (figures.utilization or 0.0) >= LIMITS.min_utilization
+    if figures.unlike_slots and not (figures.slots_told and is_short):
         return "cannot tell", f"{waits}, but {figures.unlike_slots}"
     if figures.hosted:
         return "short of servers", (
@@ -126,14 +241,18 @@ def _reason(figures: PlatformFigures, resolution: float, objective: float) -> tu
             f"{figures.full_while_waiting:.0%} of the waiting passed while that many ran: a limit "
             f"of the plan or a setting{would_do}"
         )
-    if figures.runners == 0:
+    if figures.grows and not is_limited:
+        return "boot time", (
+            f"{waits}; {_new_runners(figures)}: keep runners ready, or have them start sooner"
+        )
+    if figures.runners == 0 and figures.slots_told is None:
         return "cannot tell", (
             f"{waits}, but the records name no runners; the load is {figures.offered_load:.1f} "
             f"busy slots on average{would_do}"
         )
     if (figures.idle_while_waiting or 0.0) >= LIMITS.min_idle_share:
         return "not capacity", f"{waits}, {_why_slots_were_idle(figures)}"
-    if (figures.utilization or 0.0) >= LIMITS.min_utilization:
+    if is_short:
         return "short of servers", (
             f"{waits}; {_demand(figures)}, capacity {_number_of_slots(figures)} "
             f"({100 * (figures.utilization or 0.0):.0f} %): {_rates(figures)}{would_do}"
@@ -143,6 +262,16 @@ def _reason(figures: PlatformFigures, resolution: float, objective: float) -> tu
         f"{waits}, though {_mean_slots(figures)} {were} busy only {figures.busy_share or 0:.0%} "
         f"of the time; while jobs waited {figures.busy_share_while_waiting or 0:.0%}"
         f"{_worst_hour(figures)}{would_do}"
+    )
+
+
+def _new_runners(figures: PlatformFigures) -> str:
+    """Return how many waits ended with the first job of a new runner, and after how long."""
+    waits = figures.new_runner_wait
+    usual = format_roughly(waits.p50 or 0.0)
+    return (
+        f"{waits.count:,} of {figures.waits.count:,} waits ended with the first job of a new "
+        f"runner, half of them after {usual} or more"
     )
 
 
@@ -232,6 +361,6 @@ def _slots_that_would_do(figures: PlatformFigures, objective: float) -> str:
     """Return with how many slots the objective would be met; nothing, if that is not known."""
     if figures.servers_needed is None:
         return ""
-    own = " of its own" if figures.other_load else ""
-    slots = f"{many(figures.servers_needed, 'slot')}{own}"
+    for_all = " for all that its runners run" if figures.other_load else ""
+    slots = f"{many(figures.servers_needed, 'slot')}{for_all}"
     return f"; {slots} would keep p95 within {format_roughly(objective)}"

@@ -18,8 +18,9 @@ from farm.records.attempt import Attempt
 from farm.records.bundle import write_bundle
 from farm.records.runners import most_at_once
 from farm.results.descriptive_statistics import quantile
+from farm_twin.diagnosis.diagnose import diagnose
 from farm_twin.diagnosis.figures import PlatformFigures, examine
-from farm_twin.diagnosis.verdict import Verdict, verdicts
+from farm_twin.diagnosis.verdict import Verdict
 from farm_twin.diagnosis.waits import Waits
 from tests.conftest import Said
 from tests.fixtures.attempts import attempt, bundle_of, served
@@ -58,7 +59,7 @@ def figures(attempts: Iterable[Attempt], objective: float = OBJECTIVE) -> Platfo
 
 def judged(attempts: Iterable[Attempt]) -> list[Verdict]:
     """Return the verdicts on the only platform."""
-    return list(verdicts(figures(attempts), 1.0, OBJECTIVE))
+    return diagnose(bundle_of(attempts), UTC, OBJECTIVE).verdicts
 
 
 def test_figures_by_hand():

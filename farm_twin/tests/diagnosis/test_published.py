@@ -16,8 +16,9 @@ from tests.fixtures.attempts import bundle_of, served
 
 def seen(attempts: list[Attempt], objective: float = 300.0) -> tuple[PlatformFigures, Verdict]:
     """Return the figures of the only platform, and the only verdict."""
-    [one] = examine(bundle_of(attempts), UTC, objective).platforms
-    [verdict] = verdicts(one, 1.0, objective)
+    bundle = bundle_of(attempts)
+    [one] = examine(bundle, UTC, objective).platforms
+    [verdict] = verdicts(one, bundle.manifest, objective)
     return one, verdict
 
 

@@ -1,0 +1,300 @@
+"""Checks of records before they are believed: each is a rule with a name, and a function here.
+
+What an importer assumes silently, the doctor would say as confidently as what it has seen. So each
+rule looks for one way in which records mislead. To add one: a function from ``Examined`` to a
+``Finding`` (None: nothing is amiss), and its line in ``RULES``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from farm.records.attempt_columns import AttemptColumns
+from farm.records.bundle import Bundle
+from farm.records.labels import LABELS_OF_RUNS
+from farm.records.repeated_hour import LEFT_OUT, PLACED
+from farm.records.sifting import CLOCK_BEHIND, SAME_ID
+from farm.units import format_roughly, many
+from farm_twin.diagnosis.evidence import Assumption, Finding
+from farm_twin.diagnosis.figures import FarmFigures
+from farm_twin.diagnosis.releases import RELEASE_TIME, RELEASED_SHARE, released_share
+from farm_twin.importing import ROUNDED
+
+
+class SanityLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """From where on a check has found something, and from where on there is no verdict."""
+
+    #: share of the records that is missing, from which those that are there may mislead
+    max_missing_share: float = 0.05
+    #: the shortest wait that a queue may have, seconds: a runner is free now and then
+    max_shortest_wait: float = 3600.0
+    #: the time to which zones are apart from each other, and by how much waits may differ from it,
+    #: seconds
+    zones_apart: float = 900.0
+    near_zone: float = 60.0
+    #: jobs from which the shortest wait says something
+    min_jobs: int = 20
+    #: share of the jobs that ran on runners whose clocks are behind, from which waits are unknown
+    max_share_of_clocks: float = 0.5
+
+
+LIMITS = SanityLimits()
+_OF_CAPACITY = re.compile(
+    r"n?(req_?|alloc_?)?(cpus?|cores?|gpus?|processors?|procs|vcpus?|threads|nodes)", re.IGNORECASE
+)
+"""What columns are called that say how much of a machine a job took."""
+
+
+class Examined(NamedTuple):
+    """Records, and what was computed from them."""
+
+    bundle: Bundle
+    attempts: AttemptColumns
+    figures: FarmFigures
+    #: of the p95 wait, seconds
+    objective: float
+
+    def noted(self, why: str) -> int:
+        """Return of how many records this was noted when they were read."""
+        return self.bundle.manifest.noted.get(why, 0)
+
+
+def findings(examined: Examined) -> Iterator[Finding]:
+    """Yield what the checks of the records have found."""
+    for rule in RULES:
+        finding = rule(examined)
+        if finding is not None:
+            yield finding
+
+
+def fewer_records_than_announced(examined: Examined) -> Finding | None:
+    """The files speak of records that they do not have."""
+    parts = examined.bundle.manifest.missing
+    if not parts:
+        return None
+    text = ", ".join(part.text for part in parts)
+    share = max(part.share for part in parts)
+    largest = max(parts, key=lambda part: part.share)
+    is_large = share >= LIMITS.max_missing_share
+    return Finding(
+        rule="fewer records than announced",
+        text=f"{text} are not in these files",
+        effect="forbids" if is_large else "weakens",
+        reversed_if=f"{largest.missing:,} of {largest.announced:,} {largest.unit} that are not in "
+        f"these files differ ({largest.reason})",
+    )
+
+
+def shortest_wait_of_hours(examined: Examined) -> Finding | None:
+    """No job waited less than an hour: two columns may be by clocks of two zones."""
+    late = [
+        platform
+        for platform in examined.figures.platforms
+        if (platform.shortest_wait or 0.0) >= LIMITS.max_shortest_wait
+        and platform.waits.count >= LIMITS.min_jobs
+    ]
+    if not late:
+        return None
+    shortest = min(platform.shortest_wait or 0.0 for platform in late)
+    apart = round(shortest / LIMITS.zones_apart) * LIMITS.zones_apart
+    is_of_zones = abs(shortest - apart) <= LIMITS.near_zone
+    return Finding(
+        rule="shortest wait of hours",
+        text=f"no job waited less than {format_roughly(shortest)}: the columns may be of two zones",
+        effect="forbids" if is_of_zones else "weakens",
+        platforms=tuple(platform.platform for platform in late),
+        assumed=Assumption(
+            "zones of the columns",
+            "the same",
+            f"waits are shorter by {format_roughly(apart)}",
+        ),
+        reversed_if="the clocks of arrivals and starts are of two zones (offsets in both columns "
+        "settle it)",
+    )
+
+
+def two_arrival_columns(examined: Examined) -> Finding | None:
+    """A table has the time at which a job was made, and that at which it was queued."""
+    columns = examined.bundle.manifest.columns
+    made = columns.get("submitted")
+    queued = columns.get("eligible")
+    if made is None or queued is None or made == queued:
+        return None
+    p95_since_made = max(
+        (platform.wait_since_submission_p95 or 0.0 for platform in examined.figures.platforms),
+        default=0.0,
+    )
+    p95 = max((platform.wait_p95 or 0.0 for platform in examined.figures.platforms), default=0.0)
+    is_decisive = p95 <= examined.objective < p95_since_made
+    wait = format_roughly(p95_since_made)
+    return Finding(
+        rule="two arrival columns",
+        text=f"a job waits from {queued}; {made} is when it was submitted",
+        effect="weakens" if is_decisive else "noted",
+        assumed=Assumption("waits begin", queued, f"from {made} on, the p95 wait is {wait}"),
+        reversed_if=f"jobs wait from {made} on (--column eligible={made} says so)"
+        if is_decisive
+        else "",
+    )
+
+
+def overlaps_by_a_sliver(examined: Examined) -> Finding | None:
+    """Jobs of a runner overlap by less than their times are exact to."""
+    counts = {
+        why: count
+        for why, count in examined.bundle.manifest.noted.items()
+        if why.startswith(ROUNDED)
+    }
+    if not counts:
+        return None
+    exact_to = format_roughly(examined.bundle.manifest.resolution_time)
+    return Finding(
+        rule="same-runner overlaps by a sliver",
+        text=f"{many(sum(counts.values()), 'job')} {next(iter(counts))}",
+        effect="weakens",
+        assumed=Assumption(
+            "resolution", exact_to, "runners have one more slot each: not capacity, if these idle"
+        ),
+        reversed_if=f"overlaps by less than {exact_to} are real, so that runners have another slot "
+        "(a column of ends with seconds, or --slots, settles it)",
+    )
+
+
+def capacity_columns_unused(examined: Examined) -> Finding | None:
+    """A column may say how many slots a job took, and is not read as that."""
+    if any(slots != 1 for slots in examined.attempts.slots.tolist()):
+        return None
+    columns = sorted(
+        {
+            name
+            for attempt in examined.bundle.attempts
+            for name, text in attempt.attributes.items()
+            if _OF_CAPACITY.fullmatch(name) and text not in ("", "1")
+        }
+    )
+    if not columns:
+        return None
+    return Finding(
+        rule="capacity columns unused",
+        text=f"each job counts as one slot, though there is a column {columns[0]}",
+        effect="weakens",
+        assumed=Assumption(
+            "slots of a job", "1", f"as in {columns[0]}: where jobs fit in decides over waits"
+        ),
+        reversed_if=f"jobs take as many slots as {columns[0]} says (--column slots={columns[0]})",
+    )
+
+
+def one_id_with_different_times(examined: Examined) -> Finding | None:
+    """Several attempts have one id: tries at a job, or jobs of several files."""
+    count = examined.noted(SAME_ID)
+    if not count:
+        return None
+    return Finding(
+        rule="one id with different times",
+        text=f"{many(count, 'attempt')} share ids with others of other times, and are not copies",
+        assumed=Assumption("ids", "count by file and attempt", "some attempts are counted twice"),
+    )
+
+
+def runners_that_live_for_their_jobs(examined: Examined) -> Finding | None:
+    """Runners come for jobs that wait, and leave: their number is not fixed."""
+    growing = [platform for platform in examined.figures.platforms if platform.grows]
+    if not growing:
+        return None
+    runners = sum(platform.runners for platform in growing)
+    at_once = sum(platform.busy_at_once for platform in growing)
+    return Finding(
+        rule="runners that live for their jobs",
+        text=f"{runners:,} runners came for jobs and left; no more than {at_once:,} jobs ran at "
+        "once",
+        platforms=tuple(platform.platform for platform in growing),
+        assumed=Assumption(
+            "capacity",
+            "grows on demand",
+            f"short of servers, if no more than {at_once:,} jobs may run at once",
+        ),
+    )
+
+
+def labels_of_one_run(examined: Examined) -> Finding | None:
+    """Each run asks for a label of its own: that names no kind of runner."""
+    count = examined.noted(LABELS_OF_RUNS)
+    if not count:
+        return None
+    return Finding(
+        rule="labels of one run",
+        text=f"{many(count, 'job')} have a label that only their own run asks for: it is no part "
+        "of the platform",
+        assumed=Assumption("labels of one run", "no platform", "each run is a platform of its own"),
+    )
+
+
+def one_runners_clock(examined: Examined) -> Finding | None:
+    """Jobs of a runner start before they could: its clock is behind."""
+    count = examined.noted(CLOCK_BEHIND)
+    if not count:
+        return None
+    share = count / max(1, len(examined.bundle.attempts))
+    return Finding(
+        rule="one runner's clock",
+        text=f"{many(count, 'job')} ran on runners whose clocks are behind: moved, and their waits "
+        "are not known",
+        effect="forbids" if share >= LIMITS.max_share_of_clocks else "noted",
+        assumed=Assumption(
+            "clocks of these runners", "behind by a constant", "their waits are otherwise"
+        ),
+    )
+
+
+def night_of_25_hours(examined: Examined) -> Finding | None:
+    """Local times of the night in which a clock was set back may be of either hour."""
+    placed = examined.noted(PLACED)
+    left_out = examined.bundle.manifest.left_out.get(LEFT_OUT, 0)
+    if not placed + left_out:
+        return None
+    return Finding(
+        rule="a night of 25 hours",
+        text=f"in the hour that comes twice: {many(placed, 'attempt')} placed by their order and "
+        f"run times, {left_out:,} left out",
+        assumed=Assumption(
+            "hour that comes twice", "placed by order", "times in it are off by an hour (--zone)"
+        ),
+    )
+
+
+def arrivals_that_follow_ends(examined: Examined) -> Finding | None:
+    """Jobs come when others end, as jobs do that these release: more slots change arrivals."""
+    share = released_share(examined.attempts.arrived_at, examined.attempts.finished_at)
+    if share < RELEASED_SHARE:
+        return None
+    return Finding(
+        rule="arrivals that follow ends",
+        text=f"{share:.0%} of the jobs, more than by chance, came within {RELEASE_TIME:g}s of "
+        "another's end, as jobs do that others release",
+        effect="weakens",
+        assumed=Assumption(
+            "arrivals",
+            "as they were recorded (open-loop)",
+            "on a larger farm they come sooner, and need more slots than is said",
+        ),
+    )
+
+
+RULES: tuple[Callable[[Examined], Finding | None], ...] = (
+    fewer_records_than_announced,
+    shortest_wait_of_hours,
+    two_arrival_columns,
+    overlaps_by_a_sliver,
+    capacity_columns_unused,
+    one_id_with_different_times,
+    runners_that_live_for_their_jobs,
+    labels_of_one_run,
+    one_runners_clock,
+    night_of_25_hours,
+    arrivals_that_follow_ends,
+)
