@@ -4,29 +4,36 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
 from unicodedata import normalize
 
 import msgspec
 
 from farm.core.errors import FarmError, InputError, TraceError
 from farm.core.model import Job, Platform
+from farm.records.attempt_columns import AttemptColumns
 from farm.records.bundle import is_bundle
 from farm.records.columns import CALENDAR
 from farm.records.reading import OnShare, part, unseen
 from farm.records.traces import format_of, read_records
+from farm.records.traces.bundle import UNLABELLED
+from farm.results.descriptive_statistics import quantile
 from farm.results.formatting import readable_span
 from farm.scenario import TraceOptions
 from farm.scenario.file.document import value_text
 from farm.units import many
 from farm.workload.recorded import trace_jobs
+from farm_twin.diagnosis.evidence import Finding
 from farm_twin.diagnosis.figures import PlatformFigures, examine
+from farm_twin.diagnosis.sanity import Examined, findings
 from farm_twin.importing import load_records, source_of
 from farm_twin.sources import SOURCES
 from farm_twin.twins.candidates import Candidate, Document
-from farm_twin.twins.pools import pools_of
+from farm_twin.twins.pools import PoolLoad, Shape, pools_of
 from farm_twin.twins.scenario_text import pool_keys, scheduling_lines
 from farm_twin.twins.timetable import start_of
 from farm_twin.twins.twin import order_of, sizing_of
@@ -38,19 +45,26 @@ ENOUGH = 10
 
 
 def scenario_of_trace(
-    trace: Path, path: str, fields: Mapping[str, str] | None, on_read: OnShare = unseen
+    trace: Path,
+    path: str,
+    fields: Mapping[str, str] | None,
+    on_read: OnShare = unseen,
+    *,
+    strict: bool = False,
 ) -> tuple[str, list[str]]:
     """Return a scenario that plays a trace, with a pool for each of its platforms, as YAML.
 
-    And what of the trace is not among its jobs, and why.
+    Platforms whose jobs the same runners ran have one pool. And what of the trace is not among its
+    jobs, and why, and what the checks of it have found.
 
     Args:
         trace: recorded jobs, in a format of traces.
         path: where the scenario finds them.
         fields: of a table: for each part of a job the column that has it.
         on_read: is given how much is done, 0 to 1.
+        strict: a trace that a check finds doubtful is refused.
 
-    Raises TraceError for a trace that cannot be read, InputError for other records.
+    Raises TraceError for a trace that cannot be read, or is refused, InputError for other records.
     """
     options = TraceOptions(fields=None if fields is None else dict(fields))
     try:
@@ -61,8 +75,12 @@ def scenario_of_trace(
     jobs = list(trace_jobs(records, options, records.name))
     _refuse_some_without_platform(jobs, trace)
     on_read(0.3)
-    seen = _seen(trace, fields, part(on_read, 0.3, 0.7))
-    return _fitting(jobs, path, fields, *seen), records.remarks
+    recorded = _recorded(trace, fields, part(on_read, 0.3, 0.7))
+    for finding in recorded.findings:
+        if strict and finding.effect != "noted":
+            raise TraceError(f"{trace}: --strict: {finding.rule}: {finding.text}")
+    remarks = [*records.remarks, *_in_words(recorded.findings)]
+    return _fitting(jobs, path, fields, recorded), remarks
 
 
 def _refuse_records(trace: Path) -> None:
@@ -87,77 +105,182 @@ def _refuse_some_without_platform(jobs: Sequence[Job], trace: Path) -> None:
         )
 
 
-Seen = tuple[PlatformFigures, float, Candidate | None]
-"""What a trace tells of a platform, how long the next runner of one job takes (s), and what sizes
-it; None: nothing, or it serves several platforms."""
+class SeenPool(NamedTuple):
+    """What a trace tells of a pool: of runners that ran the same jobs."""
+
+    #: the platforms of these jobs
+    platforms: tuple[str, ...]
+    builders: int
+    slots: int
+    #: what these numbers are, and how jobs waited for them
+    reason: str
+    #: the keys beside them, a line each
+    keys: str = ""
+    #: what sizes it; None: it is fixed, or that is not known
+    sized: Candidate | None = None
 
 
-def _seen(
-    trace: Path, fields: Mapping[str, str] | None, on_share: OnShare
-) -> tuple[dict[str, Seen], Document, str]:
-    """Return what a trace tells of the farm that ran it, if it says who ran when.
+class Recorded(NamedTuple):
+    """What a trace tells of the farm that ran it, if it says who ran when."""
 
-    That is by platform; the order of jobs is common to all. Last a line of the scenario: when
-    the first job arrived, if the trace has dates.
-    """
-    if format_of(trace, None) not in ("bundle", "csv"):
-        return {}, {}, ""
+    pools: tuple[SeenPool, ...] = ()
+    #: of jobs, common to all pools
+    order: Mapping[str, object] = MappingProxyType({})
+    #: a line of the scenario: when the first job arrived, if the trace has dates
+    starts: str = ""
+    findings: tuple[Finding, ...] = ()
+
+
+def _in_words(findings: Iterable[Finding]) -> Iterator[str]:
+    """Yield what the checks of a trace have found, and what was assumed."""
+    for finding in findings:
+        yield f"{finding.rule}: {finding.text}"
+        if finding.assumed is not None:
+            assumed = finding.assumed
+            yield f"assumed: {assumed.what}: {assumed.value}; otherwise: {assumed.otherwise}"
+
+
+def _recorded(trace: Path, fields: Mapping[str, str] | None, on_share: OnShare) -> Recorded:
+    """Return what a trace tells of the farm that ran it."""
+    trace_format = format_of(trace, None)
+    if trace_format not in ("bundle", "csv", "swf"):
+        return Recorded()
     try:
-        source = None if is_bundle(trace) else "csv"
-        bundle = load_records([trace], source, fields, on_read=part(on_share, 0.0, 0.3))
+        source = None if is_bundle(trace) else trace_format
+        columns = None if trace_format == "swf" else fields
+        bundle = load_records([trace], source, columns, on_read=part(on_share, 0.0, 0.3))
     except TraceError:  # the jobs were read: it does not say when they started
-        return {}, {}, ""
+        return Recorded()
     pools = pools_of(bundle)
     order = order_of(pools)
-    sized = {
-        shape.platforms[0]: sizing_of(shape, load, order)
-        for shape, load in pools
-        if len(shape.platforms) == 1
-    }
-    boots = {name: one.turnaround for one, _ in pools for name in one.platforms}
-    seen = {
-        one.platform: (one, boots.get(one.platform, 0.0), sized.get(one.platform))
-        for one in examine(bundle, None, 0.0, part(on_share, 0.5, 0.5)).platforms
-    }
+    figures = examine(bundle, None, 0.0, part(on_share, 0.5, 0.5))
+    by_platform = {platform.platform: platform for platform in figures.platforms}
+    widths = {attempt.slots for attempt in bundle.attempts}
+    width = widths.pop() if len(widths) == 1 else None
+    seen = []
+    for shape, load in pools:
+        if len(shape.platforms) > 1 and shape.ever:
+            seen.append(_shared_pool(shape, load))
+        else:
+            sized = sizing_of(shape, load, order) if len(shape.platforms) == 1 else None
+            seen += [
+                _own_pool(by_platform[name], shape.turnaround, sized, width)
+                for name in shape.platforms
+            ]
     first = min((one.arrived_at for one in bundle.attempts if one.ran is not None), default=0.0)
-    starts, clock = "", bundle.clock
+    starts = ""
+    clock = bundle.clock
     if first >= CALENDAR:
         starts = f"starts: {start_of(first, clock.ahead)}    # the clock ({clock.zone}) when the "
         starts += "first job arrived\n"
-    return seen, order, starts
+    examined = Examined(bundle, AttemptColumns.of(bundle.attempts), figures, math.inf)
+    return Recorded(tuple(seen), order, starts, tuple(findings(examined)))
+
+
+def _own_pool(
+    figures: PlatformFigures, boot_time: float, sized: Candidate | None, width: float | None
+) -> SeenPool:
+    """Return the pool of one platform, as the trace shows it.
+
+    Args:
+        figures: of the platform.
+        boot_time: how long the next runner of one job takes, seconds.
+        sized: what sizes it, if that was found.
+        width: slots that each job took; None: they differ.
+    """
+    waited = f"jobs waited {readable_span(figures.waits.mean)}, p95 "
+    waited += readable_span(figures.wait_p95)
+    slots = 1
+    builders = max(1, figures.busy_at_once)
+    reason = f"jobs at once in the records, where {waited}"
+    told = figures.slots_told
+    if figures.runners and not figures.ephemeral:
+        slots = figures.runner_slots
+        builders = max(1, round(figures.slots_seen / slots))
+        reason = f"runners at once in the records, where {waited}"
+    elif told is not None and width is not None and told >= width * figures.busy_at_once:
+        builders = max(1, int(told / width))
+        reason = f"as the records say, where {waited}"
+    keys = ""
+    if figures.ephemeral:
+        boot = readable_span(boot_time)
+        keys = (
+            "\n    uses: 1               # a runner ran one job"
+            f"\n    boot_time: {boot}        # from its end to the start on the next one"
+        )
+    elif figures.turnaround.count >= ENOUGH and figures.turnaround.p50:
+        # a span that a person can read is near enough
+        span_between = readable_span(figures.turnaround.p50)
+        keys = f"\n    inter_job_time: {span_between}    # between two jobs of a runner"
+    return SeenPool((figures.platform,), builders, slots, reason, keys, sized)
+
+
+def _shared_pool(shape: Shape, load: PoolLoad) -> SeenPool:
+    """Return the pool of platforms whose jobs the same runners ran: they are counted once."""
+    waited = f"jobs waited {readable_span(float(load.waited.mean()))}, p95 "
+    waited += readable_span(quantile(load.waited, 0.95))
+    keys = ""
+    if shape.ephemeral:
+        boot = readable_span(shape.turnaround)
+        keys = (
+            "\n    uses: 1               # a runner ran one job"
+            f"\n    boot_time: {boot}        # from its end to the start on the next one"
+        )
+    elif shape.turnarounds >= ENOUGH and shape.turnaround:
+        span_between = readable_span(shape.turnaround)
+        keys = f"\n    inter_job_time: {span_between}    # between two jobs of a runner"
+    reason = f"runners at once in the records, which ran jobs of each, where {waited}"
+    return SeenPool(shape.platforms, max(1, shape.runners), shape.slots, reason, keys)
+
+
+class ScenarioPool(NamedTuple):
+    """The jobs of a pool in the scenario, and what the trace tells of it."""
+
+    platforms: list[Platform]
+    service_times: list[float]
+    seen: SeenPool | None
+
+
+def _scenario_pools(jobs: Sequence[Job], seen: Sequence[SeenPool]) -> list[ScenarioPool]:
+    """Return the pools of a scenario: by platform, or by the runners that a trace shows."""
+    pool_of_platform = {name or UNLABELLED: pool for pool in seen for name in pool.platforms}
+    pools: dict[object, ScenarioPool] = {}
+    for job in jobs:
+        platform = job.platform
+        by_name = pool_of_platform.get(str(platform))
+        pool = pool_of_platform.get(platform.processor or UNLABELLED, by_name)
+        key: object = platform
+        if pool is not None and len(pool.platforms) > 1:
+            key = pool.platforms
+        known = pools.setdefault(key, ScenarioPool([], [], pool))
+        if platform not in known.platforms:
+            known.platforms.append(platform)
+        known.service_times.append(job.service_time)
+    return list(pools.values())
 
 
 def _fitting(
-    jobs: Sequence[Job],
-    path: str,
-    fields: Mapping[str, str] | None,
-    seen: Mapping[str, Seen],
-    order: Document,
-    starts: str,
+    jobs: Sequence[Job], path: str, fields: Mapping[str, str] | None, recorded: Recorded
 ) -> str:
     arrivals = [job.arrived_at or 0.0 for job in jobs]
     span = max(max(arrivals) - min(arrivals), 1.0)
-    work: dict[Platform, list[float]] = {}
-    for job in jobs:
-        work.setdefault(job.platform, []).append(job.service_time)
-    pools = [
-        _pool(
-            name, platform, times, span, seen.get(platform.processor or "", seen.get(str(platform)))
-        )
-        for name, (platform, times) in zip(_names(list(work)), work.items(), strict=True)
-    ]
+    of_scenario = _scenario_pools(jobs, recorded.pools)
+    names = _names([pool.platforms[0] for pool in of_scenario])
+    pools = [_pool(name, pool, span) for name, pool in zip(names, of_scenario, strict=True)]
     columns = "" if not fields else f"\n      fields: {value_text(dict(fields))}"
+    checks = "".join(f"# {line}.\n" for line in _in_words(recorded.findings))
     return f"""# {len(jobs):,} jobs of {path}, which arrive within {readable_span(span)}.
-# What every key means, and which others there are: farm init --schema, docs/reference/scenario.md
+{checks}# What every key means, and which others there are: farm init --schema, \
+docs/reference/scenario.md
 version: 1
 seed: 1
-{starts}pools:
+{recorded.starts}pools:
 {"".join(pools)}workload:
   - trace:
       path: {value_text(path)}{columns}
       # time_scale: 0.5     # arrivals twice as dense
 scheduling:
-{_scheduling(order)}"""
+{_scheduling(recorded.order)}"""
 
 
 def _scheduling(order: Document) -> str:
@@ -167,46 +290,54 @@ def _scheduling(order: Document) -> str:
     return why + "".join(f"{line}\n" for line in scheduling_lines({"policy": "fifo", **order}))
 
 
-def _pool(
-    name: str, platform: Platform, times: Sequence[float], span: float, seen: Seen | None
-) -> str:
-    processor = value_text(platform.processor or "amd64")
-    virtualized = "true" if platform.virtualized is not False else "false"
-    seconds = sum(times)
-    builders, slots = min(len(times), max(1, math.ceil(seconds / span / BUSY))), 1
-    why, between = f"{readable_span(seconds)} of work: busy {BUSY:.0%} of the time", ""
-    sized: Candidate | None = None
-    if seen is not None:
-        figures, boot_time, sized = seen
-        builders, slots, why = _recorded(figures)
-        if figures.ephemeral:
-            boot = readable_span(boot_time)
-            between = (
-                "\n    uses: 1               # a runner ran one job"
-                f"\n    boot_time: {boot}        # from its end to the start on the next one"
-            )
-        elif figures.turnaround.count >= ENOUGH and figures.turnaround.p50:
-            # a span that a person can read is near enough
-            span_between = readable_span(figures.turnaround.p50)
-            between = f"\n    inter_job_time: {span_between}    # between two jobs of a runner"
-    fixed = f"builders: {builders}       # {why}{between}"
+def _pool(name: str, pool: ScenarioPool, span: float) -> str:
+    """Return the text of a pool.
+
+    Args:
+        name: of the pool.
+        pool: its jobs, and what the trace tells of it.
+        span: within which all jobs arrive, seconds.
+    """
+    seconds = sum(pool.service_times)
+    seen = pool.seen
+    if seen is None:
+        builders = max(1, math.ceil(seconds / span / BUSY))
+        seen = SeenPool(
+            platforms=(),
+            builders=min(len(pool.service_times), builders),
+            slots=1,
+            reason=f"{readable_span(seconds)} of work: busy {BUSY:.0%} of the time",
+        )
+    fixed = f"builders: {seen.builders}       # {seen.reason}{seen.keys}"
     other = f"""or sized by an algorithm, instead of builders:
-    # provisioner: {{algorithm: taskcluster, min: 0, max: {2 * builders}, scaling_ratio: 1.0}}
+    # provisioner: {{algorithm: taskcluster, min: 0, max: {2 * seen.builders}, scaling_ratio: 1.0}}
     # boot_time: 1m
     # idle_timeout: 15m"""
-    if sized is not None:
-        fixed = f"""# {why}
+    if seen.sized is not None:
+        fixed = f"""# {seen.reason}
     # their number follows the queue; found in a few seconds: farm twin searches, and checks
-{_sizing(sized)}{between}"""
+{_sizing(seen.sized)}{seen.keys}"""
         other = f"""or a fixed number, instead of the provisioner:
-    # builders: {builders}"""
+    # builders: {seen.builders}"""
     return f"""  - name: {name}
-    platform: {{processor: {processor}, virtualized: {virtualized}}}
-    slots: {slots}
+    platform: {_platform_text(pool.platforms)}
+    slots: {seen.slots}
     {fixed}
     # {other}
     price: 1.0            # of a builder-hour
 """
+
+
+def _platform_text(platforms: Sequence[Platform]) -> str:
+    """Return what a pool's builders are for, as a scenario has it."""
+    if len(platforms) > 1:
+        names = sorted(platform.processor or "amd64" for platform in platforms)
+        processors = ", ".join(map(value_text, names))
+        return f"{{processors: [{processors}]}}"
+    [platform] = platforms
+    processor = value_text(platform.processor or "amd64")
+    virtualized = "true" if platform.virtualized is not False else "false"
+    return f"{{processor: {processor}, virtualized: {virtualized}}}"
 
 
 def _sizing(sized: Candidate) -> str:
@@ -214,16 +345,6 @@ def _sizing(sized: Candidate) -> str:
     free = msgspec.structs.replace(sized, first_plan=None)
     found = {key: value for key, value in free.document().items() if key != "slots"}
     return "\n".join(f"    {line}" for line in pool_keys(found))
-
-
-def _recorded(seen: PlatformFigures) -> tuple[int, int, str]:
-    """Return builders and slots as the trace shows them, and how jobs waited for these."""
-    waited = f"jobs waited {readable_span(seen.waits.mean)}, p95 {readable_span(seen.wait_p95)}"
-    if seen.runners and not seen.ephemeral:
-        slots = seen.runner_slots
-        builders = max(1, round(seen.slots_seen / slots))
-        return builders, slots, f"runners at once in the records, where {waited}"
-    return max(1, seen.busy_at_once), 1, f"jobs at once in the records, where {waited}"
 
 
 def _names(platforms: Sequence[Platform]) -> list[str]:

@@ -43,11 +43,20 @@ def write_first_scenario(
     trace: Path | None = None,
     fields: Mapping[str, str] | None = None,
     on_read: OnShare = unseen,
+    *,
+    strict: bool = False,
 ) -> list[str]:
     """Write a scenario that runs: a small farm's, or a pool for each platform of a trace.
 
-    Returns what of the trace is not among its jobs, and why; ``on_read`` is given how much is done,
-    0 to 1. Raises InputError where the file exists or cannot be written, TraceError for the trace.
+    Args:
+        out: the new file.
+        trace: recorded jobs; None: some that are drawn.
+        fields: of a table: for each part of a job the column that has it.
+        on_read: given how much is done, 0 to 1.
+        strict: a trace that a check finds doubtful is refused.
+
+    Returns what of the trace is not among its jobs, and why, and what the checks of it have found.
+    Raises InputError where the file exists or cannot be written, TraceError for the trace.
     """
     if out.exists():
         raise InputError(f"{out}: exists already; allowed: a new file")
@@ -55,6 +64,6 @@ def write_first_scenario(
     remarks: list[str] = []
     if trace is not None:
         path = os.path.relpath(trace, out.parent)
-        text, remarks = on_records("scenario")(trace, path, fields, on_read)
+        text, remarks = on_records("scenario")(trace, path, fields, on_read, strict=strict)
     write_document(out, text)
     return remarks

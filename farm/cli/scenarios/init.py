@@ -22,6 +22,7 @@ def init(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE")] = FIRST,
     column: Columns = None,
     schema: Annotated[bool, typer.Option("--schema")] = False,
+    strict: Annotated[bool, typer.Option("--strict")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Write a commented, runnable scenario, with a pool for each platform of a trace.
@@ -30,6 +31,7 @@ def init(
         trace: Recorded jobs. Default: some that are drawn.
         out: The new file.
         schema: Write nothing, but print the JSON Schema of all keys, for editors and checkers.
+        strict: Refuse records that a check finds doubtful.
 
     Examples:
         farm init                              scenario.yaml: the twelve keys that a farm needs
@@ -43,6 +45,6 @@ def init(
         return
     fields = columns_of(column)
     with reading_progress(silent=quiet) as on_read:
-        remarks = write_first_scenario(out, trace, fields, on_read)
+        remarks = write_first_scenario(out, trace, fields, on_read, strict=strict)
     tried = f"{out}: written; try it: {this_command()} simulate {out}"
     remark(*remarks, tried, quiet=quiet)
