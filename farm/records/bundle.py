@@ -195,7 +195,7 @@ def bundle_of(
         kept=len(attempts),
         left_out=dict(+reading.left_out),
         noted=dict(reading.noted),
-        capacity=reading.capacity,
+        capacity=reading.slots_told,
         missing=reading.missing,
         columns=reading.columns,
     )

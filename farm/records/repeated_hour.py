@@ -1,7 +1,7 @@
 """The hour that comes twice: local times of the night in which a clock is set back.
 
-Without a zone, half past two may then be either of two instants, an hour apart. Most can be told
-apart: jobs start after they were submitted, and end after they started; files are in order of
+Without a zone, half past two may then be either of two instants, an hour apart. Most can be
+placed: jobs start after they were submitted, and end after they started; files are in order of
 submission; and run times and waits are about as long as those before. The others are left out.
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PLACED = "in the hour that came twice, as the clock was set back: placed by their order"
 LEFT_OUT = "in the hour that came twice, as the clock was set back"
-"""What is noted of attempts that could be told apart, and why the others are left out."""
+"""What is noted of attempts that could be placed, and why the others are left out."""
 MIN_SHARE_IN_ORDER = 0.95
 """Share of the neighbours that are in order of submission, from which a file is."""
 MIN_DIFFERENCE = 600.0
@@ -134,7 +134,11 @@ def _readings(times: _Times, later_at: Mapping[float, float]) -> Iterator[_Times
         moved = {
             at: later_at[at] for at, is_later in zip(repeated, choice, strict=True) if is_later
         }
-        yield _Times(*(at if at is None else moved.get(at, at) for at in times))
+        eligible_at, started_at, finished_at = (
+            at if at is None else moved.get(at, at) for at in times[1:]
+        )
+        submitted_at = moved.get(times.submitted_at, times.submitted_at)
+        yield _Times(submitted_at, eligible_at, started_at, finished_at)
 
 
 def _share_in_order(attempts: Sequence[Attempt], later_at: Mapping[float, float]) -> float:

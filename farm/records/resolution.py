@@ -29,7 +29,7 @@ class ResolutionLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     #: different run times from which their common step is no chance
     min_distinct: int = 10
-    #: the same, of so many jobs or more, for a step that is short beside the mean run time
+    #: the same, of this number of jobs or more, for a step that is short beside the mean run time
     min_distinct_of_many: int = 3
     min_jobs: int = 20
     max_share_of_mean: float = 0.25

@@ -28,7 +28,7 @@ MIN_JOBS_OF_CLOCK = 3
 MAX_SHARE_OF_CLOCKS = 0.5
 """Share of the runners whose clocks may be behind: if most are, the arrivals' clock is ahead."""
 
-SAME_ID = "with the id of another attempt, and other times: told apart"
+SAME_ID = "with the id of another attempt, and other times: kept as another one"
 CLOCK_BEHIND = "on a runner whose clock is behind: moved, their waits not known"
 """What is noted of attempts that are so."""
 

@@ -337,7 +337,7 @@ class PlatformRecords:
             limit = int(self._told)
         servers = None
         if other_load and self._runners:
-            # runners are counted once, whoever's jobs they run
+            # runners are counted once, however many platforms' jobs they run
             of_all = self._on_runners.taken(~np.isnan(self._on_runners.ran))
             servers = self._servers_needed(of_all, of_all.ran + time_between, objective)
         elif isinstance(self._width, float):

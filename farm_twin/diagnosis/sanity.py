@@ -43,7 +43,7 @@ class SanityLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 LIMITS = SanityLimits()
-_OF_CAPACITY = re.compile(
+_OF_SLOTS = re.compile(
     r"n?(req_?|alloc_?)?(cpus?|cores?|gpus?|processors?|procs|vcpus?|threads|nodes)", re.IGNORECASE
 )
 """What columns are called that say how much of a machine a job took."""
@@ -164,7 +164,7 @@ def overlaps_by_a_sliver(examined: Examined) -> Finding | None:
     )
 
 
-def capacity_columns_unused(examined: Examined) -> Finding | None:
+def columns_of_slots_unused(examined: Examined) -> Finding | None:
     """A column may say how many slots a job took, and is not read as that."""
     if any(slots != 1 for slots in examined.attempts.slots.tolist()):
         return None
@@ -173,7 +173,7 @@ def capacity_columns_unused(examined: Examined) -> Finding | None:
             name
             for attempt in examined.bundle.attempts
             for name, text in attempt.attributes.items()
-            if _OF_CAPACITY.fullmatch(name) and text not in ("", "1")
+            if _OF_SLOTS.fullmatch(name) and text not in ("", "1")
         }
     )
     if not columns:
@@ -290,7 +290,7 @@ RULES: tuple[Callable[[Examined], Finding | None], ...] = (
     shortest_wait_of_hours,
     two_arrival_columns,
     overlaps_by_a_sliver,
-    capacity_columns_unused,
+    columns_of_slots_unused,
     one_id_with_different_times,
     runners_that_live_for_their_jobs,
     labels_of_one_run,

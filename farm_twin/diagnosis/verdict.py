@@ -174,7 +174,7 @@ def _assumptions(
 def _kind_with(
     figures: PlatformFigures, factor: float, resolution: float, objective: float
 ) -> Kind:
-    """Return the verdict if there were so many times more slots."""
+    """Return the verdict if there were more slots by this factor."""
     idle = figures.idle_while_waiting
     kind, _ = _reason(
         msgspec.structs.replace(

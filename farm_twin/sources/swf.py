@@ -38,9 +38,9 @@ def read(reading: Reading) -> Iterator[Attempt]:
     for text in reading.texts():
         header: dict[str, str] = {}
         yield from reading.attempts(_lines(text, header, reading), _Log(header).attempt)
-        capacity = header.get("MaxProcs") or header.get("MaxNodes", "")
-        if capacity.isdigit() and int(capacity) > 0:
-            reading.capacity = (reading.capacity or 0.0) + int(capacity)
+        processors = header.get("MaxProcs") or header.get("MaxNodes", "")
+        if processors.isdigit() and int(processors) > 0:
+            reading.slots_told = (reading.slots_told or 0.0) + int(processors)
 
 
 def _lines(text: TextIO, header: dict[str, str], reading: Reading) -> Iterator[list[float]]:

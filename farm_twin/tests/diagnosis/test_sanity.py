@@ -63,8 +63,8 @@ def test_rounded_run_times_make_no_second_slot(step: float, tmp_path: Path):
     """They overlap the next job's by half a step: "not capacity" was said of full machines."""
     lines = ["submitted,started,duration_s,runner"]
     for at, begins, ends, server in served(60, 127.0, run_time, 3):
-        duration = round((ends - begins) / step) * step
-        lines.append(f"{at:.0f},{begins:.0f},{duration:.3f},m{server}")
+        rounded = round((ends - begins) / step) * step
+        lines.append(f"{at:.0f},{begins:.0f},{rounded:.3f},m{server}")
 
     examination = examined(tmp_path, lines)
 
@@ -276,7 +276,7 @@ def test_a_runner_whose_clock_is_behind_keeps_its_work(tmp_path: Path):
     assert rules(examination) == ["one runner's clock"]
 
 
-def test_the_hour_that_comes_twice_is_told_apart(tmp_path: Path):
+def test_the_hour_that_comes_twice_is_read_by_its_order(tmp_path: Path):
     """Of the night of 25 October, run times were an hour too long, and slots doubled."""
     zone = ZoneInfo("Europe/Berlin")
 
@@ -297,7 +297,7 @@ def test_the_hour_that_comes_twice_is_told_apart(tmp_path: Path):
     assert rules(examination) == ["a night of 25 hours"]
 
 
-def test_columns_of_capacity_that_are_not_used_are_told(tmp_path: Path):
+def test_columns_of_slots_that_are_not_used_are_said(tmp_path: Path):
     """Each job was one slot, on machines of twelve processors."""
     lines = ["submitted,started,finished,runner,ncpus"]
     for number, (at, begins, ends, server) in enumerate(served(40, 150.0, run_time, 2)):
@@ -309,7 +309,7 @@ def test_columns_of_capacity_that_are_not_used_are_told(tmp_path: Path):
     assert "(--column slots=ncpus)" in examination.verdicts[0].text
 
 
-def test_told_slots_are_the_capacity(tmp_path: Path):
+def test_told_slots_are_those_of_the_farm(tmp_path: Path):
     """Records without machines had no verdict, however many slots there were said to be."""
     lines = ["submitted,started,finished"]
     for at, begins, ends, _ in served(36, 100.0, lambda _: 500.0, 4):
@@ -339,11 +339,12 @@ def test_jobs_that_follow_others_make_a_verdict_likely(tmp_path: Path):
 
 def test_every_rule_is_documented():
     """A reader who meets its name finds what it means."""
-    text = (Path(__file__).parents[2] / "docs/how-to/own-data.md").read_text()
+    text = (Path(__file__).parents[3] / "docs/how-to/own-data.md").read_text()
     names = {
         "fewer_records_than_announced": "fewer records than announced",
         "overlaps_by_a_sliver": "same-runner overlaps by a sliver",
         "one_runners_clock": "one runner's clock",
+        "columns_of_slots_unused": "capacity columns unused",
         "night_of_25_hours": "a night of 25 hours",
     }
     for rule in RULES:
