@@ -119,6 +119,19 @@ def _no_table(path: Path, first: str) -> str:
     return "" if not first or _BETWEEN.search(first) else "text without columns"
 
 
+def _without_times(value: dict[str, object]) -> str:
+    """Return what records are that lack the times of jobs, and what has them; empty: none such."""
+    inner = value.get("jobs")
+    jobs = inner if isinstance(inner, list) else [value]
+    job = jobs[0] if jobs and isinstance(jobs[0], dict) else {}
+    if "databaseId" in job:
+        return (
+            "what gh run writes, which does not say when jobs were created; allowed: the jobs of "
+            "each run, as by gh api repos/OWNER/NAME/actions/runs/RUN/jobs"
+        )
+    return ""
+
+
 def source_of(files: Sequence[Path]) -> str:
     """Return the source whose records these are, by the first one. Raises TraceError."""
     if files[:1] == [STDIN]:
@@ -141,6 +154,8 @@ def source_of(files: Sequence[Path]) -> str:
                     raise TraceError(
                         f"{files[0]}: a server's error: {error_text:.100}; allowed: {WANTED}"
                     )
+                if what := _without_times(value):
+                    raise TraceError(f"{files[0]}: found {what}")
                 for name, source in SOURCES.items():
                     if source.knows(value):
                         return name

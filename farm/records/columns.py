@@ -49,7 +49,8 @@ _RESULTS: dict[str, Result] = by_word(
 #: the times of a job, and what tables call them
 _TIMES = {
     **{name: name for name in ("submitted", "eligible", "started", "finished", "declared_time")},
-    **dict.fromkeys(("created", "submit", "queued", "queue_time", "enqueued"), "submitted"),
+    **dict.fromkeys(("created", "submit", "queue_time"), "submitted"),
+    **dict.fromkeys(("queued", "enqueued", "runnable", "ready", "pending"), "submitted"),
     # not without the ending: it may say whether a job did
     **dict.fromkeys(
         ("completed_at", "ended_at", "end_time", "completion_time", "finish_time"), "finished"
@@ -60,7 +61,7 @@ _TIMES = {
 }
 #: arrivals that are of the queue: where another column says when a job was made, it could start
 #: only from these on
-_OF_THE_QUEUE = ("queued", "queue", "enqueued")
+_OF_THE_QUEUE = ("queued", "queue", "enqueued", "runnable", "ready", "pending")
 #: what a file of this project, or of others, has for the project's names
 OTHER_NAMES = {"job_id": "id", "builder": "runner", "outcome": "result", "attempts": "attempt"}
 #: what systems call the machine that ran a job

@@ -211,10 +211,10 @@ class Reading:
         try:
             return msgspec.convert(found, kind)
         except msgspec.ValidationError:
-            # null is how some servers write an empty list
+            # null is how some servers write an empty list, and some write numbers as strings
             found = _without_nulls(found)
         try:
-            return msgspec.convert(found, kind)
+            return msgspec.convert(found, kind, strict=False)
         except msgspec.ValidationError as error:
             self.unreadable(str(error))
 

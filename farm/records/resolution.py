@@ -38,14 +38,13 @@ class ResolutionLimits(msgspec.Struct, frozen=True, kw_only=True):
     #: share of the mean run time up to which a step of all instants counts: by a longer one, jobs
     #: that really ran at once would seem to follow each other
     max_step_share: float = 0.1
-    #: an overlap of two jobs is a sliver up to this share of their runner's mean run time,
-    max_sliver_share: float = 0.05
-    #: and of the shorter one of the two: runners with room for two jobs show longer ones
+    #: an overlap of two jobs is a sliver up to this share of their runner's mean run time, if there
+    #: are that number of them: by chance, jobs that really ran at once overlap by any share
+    sliver_shares: tuple[tuple[float, int], ...] = ((0.25, 20), (0.05, 5), (0.01, 1))
+    #: and up to this share of the shorter one of the two
     max_share_of_shorter: float = 0.5
-    #: slivers from which they are a rule
-    min_slivers: int = 5
-    #: share of the runners with overlaps, on which all overlaps are slivers
-    min_share_of_runners: float = 0.8
+    #: share of a runner's overlaps that are slivers, if it has room for one job
+    min_share_of_slivers: float = 0.9
 
 
 LIMITS = ResolutionLimits()
@@ -71,8 +70,9 @@ def resolution_of(attempts: AttemptColumns, of_source: float) -> Resolution:
         of_source: what the source says, seconds.
     """
     has_run = ~np.isnan(attempts.ran)
-    step = _step_of_run_times(attempts.ran[has_run], attempts.started_at[has_run])
-    time = max(of_source, step)
+    ran = attempts.taken(has_run)
+    step = _step_of_run_times(ran.ran, ran.started_at)
+    time = max(of_source, step, _step_of_instants(ran))
     overlaps = _overlaps(attempts, of_source)
     longest = _longest_sliver(overlaps, time)
     time = max(time, longest)
@@ -101,6 +101,31 @@ def _step_of_run_times(run_times: Times, started_at: Times) -> float:
         return step if are_enough and share_of_mean <= LIMITS.max_step_share else 0.0
     is_short = len(run_times) >= LIMITS.min_jobs and share_of_mean <= LIMITS.max_share_of_mean
     return step if distinct >= LIMITS.min_distinct or is_short else 0.0
+
+
+def _step_of_instants(attempts: AttemptColumns) -> float:
+    """Return the step of a column of instants that was rounded alone, seconds; 0: none was.
+
+    Ends that are multiples of a step, where starts are not, were rounded, and so were starts, where
+    arrivals are not. (The other way round it may be jobs that come at fixed intervals.)
+    """
+    if len(attempts.ran) < LIMITS.min_jobs:
+        return 0.0
+    arrivals, starts, ends = (
+        _step_of(instants)
+        for instants in (attempts.submitted_at, attempts.started_at, attempts.finished_at)
+    )
+    rounded = [
+        step
+        for step, before in ((starts, arrivals), (ends, starts))
+        if before < step <= LIMITS.max_share_of_mean * float(attempts.ran.mean())
+    ]
+    return max(rounded, default=0.0)
+
+
+def _step_of(instants: Times) -> float:
+    """Return the largest step of which instants are multiples, seconds; 0: there is none."""
+    return next((step for step in STEPS if _are_multiples(instants, step)), 0.0)
 
 
 def _are_multiples(times: Times, step: float) -> bool:
@@ -150,19 +175,22 @@ def _overlaps(attempts: AttemptColumns, beyond: float) -> _Overlaps:
 
 
 def _longest_sliver(overlaps: _Overlaps, resolution: float) -> float:
-    """Return the longest overlap, if overlaps beyond the resolution are slivers; else 0."""
+    """Return the longest overlap on runners whose overlaps beyond the resolution are slivers.
+
+    0: there are no such runners.
+    """
     lengths = overlaps.lengths
     is_beyond = lengths > resolution + ROUNDING
-    is_sliver = (
-        is_beyond
-        & (lengths <= LIMITS.max_sliver_share * overlaps.mean_run_time)
-        & (lengths <= LIMITS.max_share_of_shorter * overlaps.shorter)
-    )
-    if int(is_sliver.sum()) < LIMITS.min_slivers:
+    if not is_beyond.any():
         return 0.0
-    with_overlaps = np.unique(overlaps.runner[is_beyond])
-    with_others = np.unique(overlaps.runner[is_beyond & ~is_sliver])
-    of_slivers_alone = np.setdiff1d(with_overlaps, with_others)
-    if len(of_slivers_alone) < LIMITS.min_share_of_runners * len(with_overlaps):
-        return 0.0
-    return float(lengths[is_sliver & np.isin(overlaps.runner, of_slivers_alone)].max())
+    runner = overlaps.runner
+    overlaps_of_runner = np.bincount(runner[is_beyond], minlength=int(runner.max()) + 1)
+    is_short = is_beyond & (lengths <= LIMITS.max_share_of_shorter * overlaps.shorter)
+    for share, least in LIMITS.sliver_shares:
+        is_sliver = is_short & (lengths <= share * overlaps.mean_run_time)
+        slivers_of_runner = np.bincount(runner[is_sliver], minlength=len(overlaps_of_runner))
+        has_slivers = slivers_of_runner >= LIMITS.min_share_of_slivers * overlaps_of_runner
+        is_sliver &= has_slivers[runner]
+        if int(is_sliver.sum()) >= least:
+            return float(lengths[is_sliver].max())
+    return 0.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from farm.core.errors import TraceError
 from farm.records.attempt import Attempt, grouped
@@ -25,12 +25,27 @@ MAX_AGE_OF_COPY = 3600.0
 have been made while it waited or ran."""
 MIN_JOBS_OF_CLOCK = 3
 """Jobs of a runner from which its clock is judged."""
+MIN_JOBS_OF_CLOCK_AHEAD = 10
+"""The same for a clock that is ahead, of which no time is against the order."""
+MIN_RUNNERS_BESIDE = 3
+"""Runners of a platform from which one of them can be compared with the others."""
+SHARE_OF_OTHERS = 0.99
+"""Share of the other runners' waits that are shorter than any of a runner whose clock is ahead."""
 MAX_SHARE_OF_CLOCKS = 0.5
-"""Share of the runners whose clocks may be behind: if most are, the arrivals' clock is ahead."""
+"""Share of the runners whose clocks may be off: if most are, the arrivals' clock is."""
 
 SAME_ID = "with the id of another attempt, and other times: kept as another one"
-CLOCK_BEHIND = "on a runner whose clock is behind: moved, their waits not known"
+CLOCK_OFF = "on a runner whose clock is off: moved, their waits not known"
 """What is noted of attempts that are so."""
+DOUBTFUL = (
+    "that could not be read",
+    "with a negative wait",
+    "that ended before they started",
+    "that took more than a year",
+    "with a time of 1970",
+    "of another year",
+)
+"""How the reasons begin for which attempts are left out that were work."""
 
 
 def sifted(
@@ -175,30 +190,59 @@ def _tell_apart(attempts: Sequence[Attempt], number_of_file: int) -> None:
 
 
 def _move_clocks_of_runners(attempts: Sequence[Attempt], reading: Reading) -> None:
-    """Move what ran on a runner whose clock is behind, so that its shortest wait is zero.
+    """Move what ran on a runner whose clock is off, so that its shortest wait is zero.
 
-    How far behind it is, is known only so. So these waits are not known, but run times are.
+    How far it is off, is known only so. So these waits are not known, but run times are.
     """
-    waits_by_runner: dict[str, list[float]] = defaultdict(list)
+    waits: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for attempt in attempts:
         if attempt.runner and attempt.waited is not None:
-            waits_by_runner[attempt.runner].append(attempt.waited)
-    behind = {
-        runner: -min(waits)
-        for runner, waits in waits_by_runner.items()
-        if len(waits) >= MIN_JOBS_OF_CLOCK and 2 * sum(wait < -NOISE for wait in waits) > len(waits)
-    }
-    if not behind or len(behind) > MAX_SHARE_OF_CLOCKS * len(waits_by_runner):
-        return
+            waits[attempt.platform][attempt.runner].append(attempt.waited)
+    moved_by: dict[str, float] = {}
+    for waits_by_runner in waits.values():
+        off = _behind(waits_by_runner) or _ahead(waits_by_runner)
+        if len(off) <= MAX_SHARE_OF_CLOCKS * len(waits_by_runner):
+            moved_by |= off
     for attempt in attempts:
-        by = behind.get(attempt.runner)
+        by = moved_by.get(attempt.runner)
         if by is None or attempt.started_at is None:
             continue
         attempt.started_at += by
         if attempt.finished_at is not None:
             attempt.finished_at += by
         attempt.eligible_at = None
-        reading.noted[CLOCK_BEHIND] += 1
+        reading.noted[CLOCK_OFF] += 1
+
+
+def _behind(waits_by_runner: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """Return by how much to move the runners on which most jobs start before they could."""
+    return {
+        runner: -min(waits)
+        for runner, waits in waits_by_runner.items()
+        if len(waits) >= MIN_JOBS_OF_CLOCK and 2 * sum(wait < -NOISE for wait in waits) > len(waits)
+    }
+
+
+def _ahead(waits_by_runner: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """Return by how much to move a runner whose every job waited longer than others ever do.
+
+    Of jobs that all its runners take, one does not get those that waited longest.
+    """
+    shortest = {
+        runner: min(waits)
+        for runner, waits in waits_by_runner.items()
+        if len(waits) >= MIN_JOBS_OF_CLOCK_AHEAD
+    }
+    if len(waits_by_runner) < MIN_RUNNERS_BESIDE or not shortest:
+        return {}
+    runner = max(shortest, key=shortest.__getitem__)
+    others = sorted(
+        wait for name, waits in waits_by_runner.items() if name != runner for wait in waits
+    )
+    longest = others[int(SHARE_OF_OTHERS * (len(others) - 1))]
+    if shortest[runner] <= max(NOISE, longest):
+        return {}
+    return {runner: -shortest[runner]}
 
 
 def _without_copies(attempts: list[Attempt], reading: Reading) -> list[Attempt]:

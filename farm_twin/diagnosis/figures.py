@@ -32,7 +32,7 @@ from farm.records.runners import (
     successions,
     times_between,
 )
-from farm.records.sifting import CLOCK_BEHIND
+from farm.records.sifting import CLOCK_OFF
 from farm.results.descriptive_statistics import Spread, quantile, spread_of
 from farm_twin.diagnosis.occupancy import (
     Spans,
@@ -200,7 +200,7 @@ def platforms_of(attempts: AttemptColumns, manifest: Manifest) -> Iterator[Platf
             arrivals_begin=arrivals_begin,
             resolution=resolution + ROUNDING,
             told=told,
-            are_measured=CLOCK_BEHIND in manifest.noted,
+            are_measured=CLOCK_OFF in manifest.noted,
         )
 
 

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from datetime import tzinfo
 from typing import NamedTuple
 
 import msgspec
 
 from farm.records.attempt_columns import AttemptColumns
 from farm.records.bundle import Bundle
+from farm.records.columns import time_of
 from farm.records.labels import LABELS_OF_RUNS
 from farm.records.repeated_hour import LEFT_OUT, PLACED
-from farm.records.sifting import CLOCK_BEHIND, SAME_ID
+from farm.records.sifting import CLOCK_OFF, DOUBTFUL, SAME_ID
 from farm.units import format_roughly, many
-from farm_twin.diagnosis.evidence import Assumption, Finding
+from farm_twin.diagnosis.evidence import Assumption, Effect, Finding
 from farm_twin.diagnosis.figures import FarmFigures
 from farm_twin.diagnosis.releases import RELEASE_TIME, RELEASED_SHARE, released_share
 from farm_twin.importing import ROUNDED
@@ -38,11 +40,17 @@ class SanityLimits(msgspec.Struct, frozen=True, kw_only=True):
     near_zone: float = 60.0
     #: jobs from which the shortest wait says something
     min_jobs: int = 20
+    #: share of the jobs for which an unused instant lies between arrival and start, and for which
+    #: it is later than the arrival, so that it may be the arrival
+    min_share_between: float = 0.95
+    min_share_later: float = 0.05
     #: share of the jobs that ran on runners whose clocks are behind, from which waits are unknown
     max_share_of_clocks: float = 0.5
 
 
 LIMITS = SanityLimits()
+MAX_SAMPLE = 500
+"""Attempts whose unused columns are read."""
 _OF_SLOTS = re.compile(
     r"n?(req_?|alloc_?)?(cpus?|cores?|gpus?|processors?|procs|vcpus?|threads|nodes)", re.IGNORECASE
 )
@@ -117,13 +125,31 @@ def shortest_wait_of_hours(examined: Examined) -> Finding | None:
     )
 
 
+def records_left_out(examined: Examined) -> Finding | None:
+    """Many records are against the order of time, or could not be read."""
+    counts = {
+        why: count
+        for why, count in examined.bundle.manifest.left_out.items()
+        if why.startswith(DOUBTFUL)
+    }
+    count = sum(counts.values())
+    if count < LIMITS.max_missing_share * examined.bundle.manifest.read:
+        return None
+    return Finding(
+        rule="records left out",
+        text=f"{many(count, 'record')} left out: {', '.join(counts)}",
+        effect="weakens",
+        reversed_if=f"the {many(count, 'record')} left out differ",
+    )
+
+
 def two_arrival_columns(examined: Examined) -> Finding | None:
     """A table has the time at which a job was made, and that at which it was queued."""
     columns = examined.bundle.manifest.columns
     made = columns.get("submitted")
     queued = columns.get("eligible")
     if made is None or queued is None or made == queued:
-        return None
+        return _other_arrivals(examined)
     p95_since_made = max(
         (platform.wait_since_submission_p95 or 0.0 for platform in examined.figures.platforms),
         default=0.0,
@@ -140,6 +166,53 @@ def two_arrival_columns(examined: Examined) -> Finding | None:
         if is_decisive
         else "",
     )
+
+
+def _other_arrivals(examined: Examined) -> Finding | None:
+    """Return that a column that is not used may say when jobs could start; None: there is none."""
+    started = [attempt for attempt in examined.bundle.attempts if attempt.waited is not None]
+    sample = started[:: 1 + len(started) // MAX_SAMPLE]
+    if len(sample) < LIMITS.min_jobs:
+        return None
+    clock = examined.bundle.manifest.clock
+    for name in sample[0].attributes:
+        instants = [_instant(attempt.attributes.get(name, ""), clock) for attempt in sample]
+        pairs = [
+            (attempt, at) for attempt, at in zip(sample, instants, strict=True) if at is not None
+        ]
+        between = [
+            (attempt, at)
+            for attempt, at in pairs
+            if attempt.arrived_at <= at <= (attempt.started_at or 0.0)
+        ]
+        later = sum(at > attempt.arrived_at + 1.0 for attempt, at in between)
+        if len(between) < LIMITS.min_share_between * len(sample):
+            continue
+        if later < LIMITS.min_share_later * len(sample):
+            continue
+        waits = sorted((attempt.started_at or 0.0) - at for attempt, at in between)
+        wait = format_roughly(waits[int(0.95 * (len(waits) - 1))])
+        return Finding(
+            rule="two arrival columns",
+            text=f"{name}, which is not used, lies between arrivals and starts",
+            effect="weakens",
+            assumed=Assumption(
+                "waits begin", "at the arrival", f"from {name} on, the p95 wait is {wait}"
+            ),
+            reversed_if=f"jobs wait from {name} on (--column eligible={name} says so)",
+        )
+    return None
+
+
+def _instant(text: str, clock: tzinfo) -> float | None:
+    """Return a time that is written as ISO 8601, seconds since 1970; None: it is none."""
+    if ":" not in text:
+        return None
+    try:
+        time = time_of(text)
+    except ValueError:
+        return None
+    return (time if time.tzinfo else time.replace(tzinfo=clock)).timestamp()
 
 
 def overlaps_by_a_sliver(examined: Examined) -> Finding | None:
@@ -235,18 +308,18 @@ def labels_of_one_run(examined: Examined) -> Finding | None:
 
 
 def one_runners_clock(examined: Examined) -> Finding | None:
-    """Jobs of a runner start before they could: its clock is behind."""
-    count = examined.noted(CLOCK_BEHIND)
+    """Jobs of a runner start before they could, or later than any other: its clock is off."""
+    count = examined.noted(CLOCK_OFF)
     if not count:
         return None
     share = count / max(1, len(examined.bundle.attempts))
     return Finding(
         rule="one runner's clock",
-        text=f"{many(count, 'job')} ran on runners whose clocks are behind: moved, and their waits "
+        text=f"{many(count, 'job')} ran on runners whose clocks are off: moved, and their waits "
         "are not known",
         effect="forbids" if share >= LIMITS.max_share_of_clocks else "noted",
         assumed=Assumption(
-            "clocks of these runners", "behind by a constant", "their waits are otherwise"
+            "clocks of these runners", "off by a constant", "their waits are as recorded"
         ),
     )
 
@@ -257,8 +330,13 @@ def night_of_25_hours(examined: Examined) -> Finding | None:
     left_out = examined.bundle.manifest.left_out.get(LEFT_OUT, 0)
     if not placed + left_out:
         return None
+    share = left_out / max(1, left_out + len(examined.bundle.attempts))
+    effect: Effect = "noted"
+    if left_out:
+        effect = "forbids" if share >= LIMITS.max_missing_share else "weakens"
     return Finding(
         rule="a night of 25 hours",
+        effect=effect,
         text=f"in the hour that comes twice: {many(placed, 'attempt')} placed by their order and "
         f"run times, {left_out:,} left out",
         assumed=Assumption(
@@ -288,6 +366,7 @@ def arrivals_that_follow_ends(examined: Examined) -> Finding | None:
 RULES: tuple[Callable[[Examined], Finding | None], ...] = (
     fewer_records_than_announced,
     shortest_wait_of_hours,
+    records_left_out,
     two_arrival_columns,
     overlaps_by_a_sliver,
     columns_of_slots_unused,

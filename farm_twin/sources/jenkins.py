@@ -66,7 +66,13 @@ def knows(value: dict[str, object]) -> bool:
     """Return whether this is what Jenkins writes."""
     inner = members(value, "jobs")[:1]
     in_folder = bool(inner) and isinstance(inner[0], dict) and knows(inner[0])
-    return "allBuilds" in value or "builds" in value or in_folder
+    has_builds = not {"allBuilds", "builds", "lastBuild"}.isdisjoint(value)
+    return has_builds or in_folder or _is_build(value)
+
+
+def _is_build(value: dict[str, object]) -> bool:
+    """Return whether this is a build alone, as ``lastBuild/api/json`` has it."""
+    return {"number", "timestamp", "duration", "building"} <= value.keys()
 
 
 def read(reading: Reading) -> Iterator[Attempt]:
@@ -86,6 +92,11 @@ def _in_job(value: dict[str, object], reading: Reading, project: str = "") -> It
     """
     name = _name_of(value, project)
     builds = members(value, "allBuilds") or members(value, "builds")
+    if _is_build(value):
+        builds = [value]
+        name = str(value.get("fullDisplayName", "")).partition(" #")[0]
+    elif not builds and isinstance(value.get("lastBuild"), dict):
+        builds = [value["lastBuild"]]
     yield from reading.attempts(builds, partial(_attempt, name))
     for build in builds:
         if isinstance(build, dict) and members(build, "runs"):
@@ -142,6 +153,12 @@ def _matrix_of(name: str, build: _Build) -> str:
 
 
 def _attempt(name: str, value: object, reading: Reading) -> Attempt:
+    if isinstance(value, dict) and "timestamp" not in value:
+        reading.count()
+        reading.refuse(
+            "found a build without its times; allowed: those of api/json?tree=fullName,"
+            "allBuilds[number,timestamp,duration,builtOn,result,actions[*]]{0,1000}"
+        )
     build = reading.record(value, _Build)
     actions = [one for one in build.actions if one is not None]
     times = next((one for one in actions if one.queuing_duration_millis is not None), None)
