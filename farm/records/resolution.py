@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from farm.records.attempt import Times
+from farm.columns import Floats
 from farm.records.attempt_columns import AttemptColumns
 from farm.records.runners import ROUNDING, RunnerRows
 
@@ -82,7 +82,7 @@ def resolution_of(attempts: AttemptColumns, of_source: float) -> Resolution:
     return Resolution(time, slivers)
 
 
-def _step_of_run_times(run_times: Times, started_at: Times) -> float:
+def _step_of_run_times(run_times: Floats, started_at: Floats) -> float:
     """Return the largest step of which run times are multiples, seconds; 0: there is none.
 
     Starts that are multiples of it too were rounded alike: then jobs are in the right order, and
@@ -123,12 +123,12 @@ def _step_of_instants(attempts: AttemptColumns) -> float:
     return max(rounded, default=0.0)
 
 
-def _step_of(instants: Times) -> float:
+def _step_of(instants: Floats) -> float:
     """Return the largest step of which instants are multiples, seconds; 0: there is none."""
     return next((step for step in STEPS if _are_multiples(instants, step)), 0.0)
 
 
-def _are_multiples(times: Times, step: float) -> bool:
+def _are_multiples(times: Floats, step: float) -> bool:
     """Return whether times are whole steps, but for what doubles cannot hold."""
     off = np.abs(times - np.round(times / step) * step)
     is_whole = off <= max(2e-6, 1e-3 * step)
@@ -139,11 +139,11 @@ class _Overlaps(msgspec.Struct, frozen=True):
     """Jobs that began before the one ahead of them on their runner had ended."""
 
     #: by how much, seconds
-    lengths: Times
+    lengths: Floats
     #: the run time of the shorter one of the two
-    shorter: Times
+    shorter: Floats
     #: the mean run time on that runner
-    mean_run_time: Times
+    mean_run_time: Floats
     #: the number of the runner
     runner: NDArray[np.int64]
 

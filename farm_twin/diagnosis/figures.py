@@ -443,8 +443,9 @@ class PlatformRecords:
         """Return the other platforms whose jobs its runners ran."""
         if not self._runners:
             return ()
-        codes, names = self._on_runners.platform
-        return tuple(names[code] for code in np.unique(codes).tolist() if names[code] != self.name)
+        platform = self._on_runners.platform
+        names = [platform.values[code] for code in np.unique(platform.codes).tolist()]
+        return tuple(name for name in names if name != self.name)
 
     def _first_rows(self) -> NDArray[np.int64]:
         """Return the row of each runner's first job, among those of all its runners."""
