@@ -95,4 +95,3 @@ def advice_on_records(
         if not advice.sentence:
             return advice
         return advice._replace(sentence=f"{advice.sentence} ({waits})")
-
