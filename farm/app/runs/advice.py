@@ -21,6 +21,7 @@ from farm.app.runs.own_parts import NONE, OwnParts
 from farm.app.runs.simulated_run import simulated_run
 from farm.core.errors import FarmError, InputError
 from farm.core.model import Job
+from farm.results.money import is_money
 from farm.results.recorded_run import FinishedRun
 from farm.results.summary.answer import (
     FULL,
@@ -507,5 +508,5 @@ def _remedy(before: Summary, trial: _Trial) -> Remedy:
         wait=_wait(trial.summary, waits_of),
         builder_time=trial.summary.builder_time - before.builder_time,
         per_month=(trial.summary.cost_per_month or 0.0) - (before.cost_per_month or 0.0),
-        currency=trial.summary.currency,
+        currency=trial.summary.currency if is_money(trial.summary.currency) else None,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -75,6 +76,7 @@ def test_python_s_plan_and_doctor_have_the_advice_as_values(short) -> None:
         [remedy, *_] = advice.remedies
         grown = package.simulate(str(short), pools__linux__builders=remedy.after)
         assert spoken_span(grown.summary["waiting_time_s"]["p95"]) == spoken_span(remedy.wait)
+        assert b'"linux"' in msgspec.json.encode(plan.advice)  # plain values alone
         assert not advice.why_not
         assert not advice.command
 
