@@ -79,7 +79,9 @@ def test_a_new_name_is_like_those_that_differ_in_numbers():
     assert estimator.estimate(job(1, kind="other")) == 300.0
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 3))]
+)
 def test_medians_and_declared_times_are_combined(seed: int):
     """Sixty kinds of few jobs, whose declared times err as much as their medians do."""
     rng = random.Random(seed)
@@ -100,7 +102,9 @@ def test_medians_and_declared_times_are_combined(seed: int):
     assert sum(errors) < 0.9 * sum(of_median)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 5))]
+)
 def test_never_much_worse_than_the_kinds_median(seed: int):
     """On jobs whose attributes say nothing, by mean absolute error over the second half."""
     rng = random.Random(seed)

@@ -179,7 +179,9 @@ def test_estimates_from_past_runs_are_trusted_more_than_others() -> None:
     assert high > 2 * low
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 5))]
+)
 def test_a_window_of_time_has_neither_too_many_long_attempts_nor_too_few(seed: int) -> None:
     """Exponential attempts, of which only those are known that ended in a window, or still run.
 
