@@ -55,8 +55,9 @@ def diagnose(
         objective: a platform is fine if 95 % of its jobs start within this time, seconds.
         on_share: given how much is done, 0 to 1.
     """
-    figures = examine(bundle, zone, objective, on_share)
-    examined = Examined(bundle, AttemptColumns.of(bundle.attempts), figures, objective)
+    attempts = AttemptColumns.of(bundle.attempts)
+    figures = examine(bundle, zone, objective, on_share, attempts)
+    examined = Examined(bundle, attempts, figures, objective)
     found = list(findings(examined))
     on_platforms = [
         verdict

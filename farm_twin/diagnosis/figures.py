@@ -146,15 +146,26 @@ class FarmFigures(msgspec.Struct, frozen=True, rename=json_name):
 
 
 def examine(
-    bundle: Bundle, zone: tzinfo | None, objective: float, on_share: OnShare = unseen
+    bundle: Bundle,
+    zone: tzinfo | None,
+    objective: float,
+    on_share: OnShare = unseen,
+    attempts: AttemptColumns | None = None,
 ) -> FarmFigures:
-    """Return the figures of every platform, the busiest first; ``objective``: p95 wait, seconds.
+    """Return the figures of every platform, the busiest first.
 
-    ``on_share`` is given how much is done, 0 to 1.
+    Args:
+        bundle: the records of a farm.
+        zone: in which hours are told.
+        objective: of the p95 wait, seconds.
+        on_share: given how much is done, 0 to 1.
+        attempts: of the bundle, where they are known as columns.
+
     Raises TraceError if more ran than the slots that the farm is said to have.
     """
     refuse_more_than_slots(bundle)
-    attempts = AttemptColumns.of(bundle.attempts)
+    if attempts is None:
+        attempts = AttemptColumns.of(bundle.attempts)
     was_retried = retried(bundle.attempts, attempts.number)
     figures = []
     done = 0.0
@@ -180,6 +191,7 @@ def platforms_of(attempts: AttemptColumns, manifest: Manifest) -> Iterator[Platf
     runners = by_runner.runners(attempts, resolution)
     place_of = {name: place for place, name in enumerate(by_runner.names)}
     has_started = np.flatnonzero(~np.isnan(attempts.started_at))
+    servers_of_runners: dict[tuple[str, ...], int | None] = {}
     for name, rows in attempts.rows_by_platform():
         # one that is named may have started jobs of other platforms alone
         runner = attempts.runner[rows]
@@ -201,6 +213,7 @@ def platforms_of(attempts: AttemptColumns, manifest: Manifest) -> Iterator[Platf
             resolution=resolution + ROUNDING,
             told=told,
             are_measured=CLOCK_OFF in manifest.noted,
+            servers_of_runners=servers_of_runners,
         )
 
 
@@ -248,6 +261,8 @@ class PlatformRecords:
         told: how many slots there are, as the user or the source says; None: it is not said.
             Without names of runners, all jobs of the records are then on them.
         are_measured: starts are by other clocks than arrivals.
+        servers_of_runners: the servers needed for all jobs of runners, computed for other
+            platforms that have the same.
     """
 
     def __init__(
@@ -263,9 +278,11 @@ class PlatformRecords:
         told: float | None = None,
         *,
         are_measured: bool = False,
+        servers_of_runners: dict[tuple[str, ...], int | None] | None = None,
     ) -> None:
         self.name = name
         self._are_measured = are_measured
+        self._servers_of_runners = {} if servers_of_runners is None else servers_of_runners
         self._told = told
         self.rows = rows
         self.attempts = attempts
@@ -336,10 +353,15 @@ class PlatformRecords:
         if self._told is not None:
             limit = int(self._told)
         servers = None
-        if other_load and self._runners:
+        if other_load and self._runners and not attempts.hosted.any():
             # runners are counted once, however many platforms' jobs they run
-            of_all = self._on_runners.taken(~np.isnan(self._on_runners.ran))
-            servers = self._servers_needed(of_all, of_all.ran + time_between, objective)
+            runners = tuple(runner.runner for runner in self._runners)
+            if runners not in self._servers_of_runners:
+                of_all = self._on_runners.taken(~np.isnan(self._on_runners.ran))
+                self._servers_of_runners[runners] = self._servers_needed(
+                    of_all, of_all.ran + time_between, objective
+                )
+            servers = self._servers_of_runners[runners]
         elif isinstance(self._width, float):
             servers = self._servers_needed(attempts, held_time + time_between, objective)
         elif not other_load and np.all(attempts.slots == attempts.slots[0]):

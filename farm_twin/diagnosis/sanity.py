@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from farm.records.attempt import Attempt
 from farm.records.attempt_columns import AttemptColumns
 from farm.records.bundle import Bundle
 from farm.records.columns import time_of
@@ -65,6 +66,12 @@ class Examined(NamedTuple):
     figures: FarmFigures
     #: of the p95 wait, seconds
     objective: float
+
+    @property
+    def sample(self) -> list[Attempt]:
+        """Some of the attempts, evenly chosen: what is read of each takes long."""
+        attempts = self.bundle.attempts
+        return attempts[:: 1 + len(attempts) // MAX_SAMPLE]
 
     def noted(self, why: str) -> int:
         """Return of how many records this was noted when they were read."""
@@ -170,8 +177,7 @@ def two_arrival_columns(examined: Examined) -> Finding | None:
 
 def _other_arrivals(examined: Examined) -> Finding | None:
     """Return that a column that is not used may say when jobs could start; None: there is none."""
-    started = [attempt for attempt in examined.bundle.attempts if attempt.waited is not None]
-    sample = started[:: 1 + len(started) // MAX_SAMPLE]
+    sample = [attempt for attempt in examined.sample if attempt.waited is not None]
     if len(sample) < LIMITS.min_jobs:
         return None
     clock = examined.bundle.manifest.clock
@@ -239,12 +245,12 @@ def overlaps_by_a_sliver(examined: Examined) -> Finding | None:
 
 def columns_of_slots_unused(examined: Examined) -> Finding | None:
     """A column may say how many slots a job took, and is not read as that."""
-    if any(slots != 1 for slots in examined.attempts.slots.tolist()):
+    if (examined.attempts.slots != 1).any():
         return None
     columns = sorted(
         {
             name
-            for attempt in examined.bundle.attempts
+            for attempt in examined.sample
             for name, text in attempt.attributes.items()
             if _OF_SLOTS.fullmatch(name) and text not in ("", "1")
         }

@@ -186,7 +186,7 @@ def _runs_without_jobs(
     }
     without = ended - with_jobs
     if without:
-        yield Missing("runs", len(without), len(ended | with_jobs), "their jobs are not here")
+        yield Missing("runs", len(without), len(ended | with_jobs), "fetch the jobs of each")
 
 
 def _attempt(job: _Job, reading: Reading) -> Attempt:

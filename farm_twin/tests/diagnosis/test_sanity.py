@@ -322,6 +322,20 @@ def test_told_slots_are_those_of_the_farm(tmp_path: Path):
     assert [assumed.what for assumed in verdict.assumed] == ["slots"]
 
 
+def test_runners_that_platforms_share_are_sized_once(tmp_path: Path):
+    """Each platform was told a number of its own, which together were twice too many."""
+    lines = ["submitted,started,finished,runner,platform"]
+    for number, (at, begins, ends, server) in enumerate(served(80, 127.0, run_time, 3)):
+        lines.append(f"{at:.0f},{begins:.0f},{ends:.0f},m{server},{'ab'[number % 2]}")
+
+    verdicts = examined(tmp_path, lines).verdicts
+
+    assert [verdict.kind for verdict in verdicts] == ["short of servers", "short of servers"]
+    for verdict in verdicts:
+        assert "; 4 slots for all that its runners run would keep p95" in verdict.text
+        assert "shared runners" in [assumed.what for assumed in verdict.assumed]
+
+
 def test_jobs_that_follow_others_make_a_verdict_likely(tmp_path: Path):
     """More slots would bring them sooner: what would do is not known."""
     lines = ["submitted,started,finished,runner"]
