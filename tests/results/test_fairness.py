@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import farm
 from farm.columns import Coded
-from farm.results.summary.fairness import SlotShares, max_min_shares
+from farm.results.summary.fairness import SlotShares, indices_of_runs, max_min_shares
 from farm.results.table.job_columns import Jobs
 
 times = st.floats(0.0, 50.0).map(lambda time: round(time, 2))
@@ -85,6 +85,18 @@ def test_a_weight_is_a_claim() -> None:
 def test_pieces_of_a_run_give_the_index_of_the_whole(rows: Any, pieces: int) -> None:
     """A run whose jobs are let go has the same summary."""
     assert index_of(rows, pieces=pieces) == pytest.approx(index_of(rows), abs=2e-6)
+
+
+@settings(max_examples=10)
+@given(st.lists(spans, min_size=2, max_size=4))
+def test_runs_that_are_measured_together_have_the_index_that_each_has_alone(runs: Any) -> None:
+    """A sweep has the same figures as its runs, however long each of these lasts."""
+    # the second lasts longer, in longer steps
+    runs[1] = [*runs[1], (0.0, 100.0, 300.0, "a", "x")]
+    jobs, party, names = jobs_of([row for rows in runs for row in rows])
+    run = np.repeat(np.arange(len(runs)), [len(rows) for rows in runs])
+    alone = [index_of(rows) for rows in runs]
+    assert indices_of_runs(jobs, run, len(runs), party, names, {}) == alone
 
 
 @settings(max_examples=40)

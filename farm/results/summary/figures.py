@@ -22,7 +22,7 @@ from farm.results.summary.builder_time import (
     builder_times,
 )
 from farm.results.summary.costs import Bill, Costs, JobCounts, Parts, Place
-from farm.results.summary.fairness import SlotShares, unused_fair_share_keys
+from farm.results.summary.fairness import indices_of_runs, unused_fair_share_keys
 from farm.results.summary.switches import keys_of_switches, switches_of, values_of
 from farm.results.table.job_columns import Jobs, by_outcome, invocation_of
 from farm.results.table.runs import Runs
@@ -183,12 +183,7 @@ class Counted:
         party, names = parties_of(self.jobs, self._info.fair_share)
         if len({*names} - {""}) < 2:
             return [1.0] * count
-        indices = []
-        for jobs, part in zip(self._parts(self.jobs), self._parts(party), strict=True):
-            shares = SlotShares(self._info.weights)
-            shares.take(jobs, part, names)
-            indices.append(shares.index())
-        return indices
+        return indices_of_runs(self.jobs, self._run, count, party, names, self._info.weights)
 
     def _warnings(self) -> tuple[str, ...]:
         return tuple(unused_fair_share_keys(self._info.fair_share, self._runs.records))
