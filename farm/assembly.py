@@ -6,6 +6,7 @@ way.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ from farm.results.summary.costs import Bill
 from farm.results.summary.figures import RunInfo, WorldName
 from farm.scenario.model import Scenario
 from farm.scenario.pools import Losses, Pool
-from farm.workload.streams import stream
+from farm.workload.streams import ByNumber
 
 if TYPE_CHECKING:  # a compiled run needs none
     from farm.core.scheduler import Scheduler
@@ -248,19 +249,19 @@ def _pool_spec(pool: Pool, seed: int, limits: LoadLimits | None, starts: float) 
 
 def _boot_failures(seed: int, pool: str, rate: float) -> Callable[[int], bool]:
     """Return a function that draws whether the n-th builder of a pool never takes a job."""
-    return lambda number: stream(seed, "boot", pool, number).random() < rate
+    return ByNumber(lambda drawn: drawn < rate, seed, "boot", pool)
 
 
 def _boot_delays(seed: int, pool: Pool) -> Callable[[int], float] | None:
     if pool.boot_delay is None:
         return None
-    delay = pool.boot_delay.quantile_function()
-    return lambda number: delay(stream(seed, "boot delay", pool.name, number).random())
+    return ByNumber(pool.boot_delay.quantile_function(), seed, "boot delay", pool.name)
 
 
 def _lifetimes(seed: int, pool: str, rate: float) -> Callable[[int], float]:
     """Return a function that draws how long the n-th builder is present before it is lost."""
-    return lambda number: stream(seed, "loss", pool, number).expovariate(rate)
+    # as ``random.expovariate`` of the stream
+    return ByNumber(lambda drawn: -math.log(1.0 - drawn) / rate, seed, "loss", pool)
 
 
 def run_info(scenario: Scenario, world: WorldName, engine: str) -> RunInfo:

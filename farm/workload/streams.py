@@ -13,7 +13,7 @@ import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from farm.scenario.distributions import Capped, Interpolated, Memoryless, Quanti
 #: numbers of a stream that are drawn at a time by NumPy's generator: 14 ns each, else 22
 MANY = 1 << 15
 
+T = TypeVar("T")
+
 
 def stream(seed: int, *names: str | int) -> random.Random:
     """Return the random stream of this name, such as ``stream(1, "workload", 0, "kind")``.
@@ -30,9 +32,44 @@ def stream(seed: int, *names: str | int) -> random.Random:
     The same seed and names give the same stream on every machine and Python version; different
     ones give independent streams (SHA-256 of both seeds it).
     """
-    text = "\x1f".join([str(seed), *(f"{type(name).__name__}:{name}" for name in names)])
-    seeded = int.from_bytes(hashlib.sha256(text.encode()).digest(), "big")
+    seeded = int.from_bytes(hashlib.sha256(_text_of(seed, names).encode()).digest(), "big")
     return random.Random(seeded)  # noqa: S311 - it must be repeatable
+
+
+def _text_of(seed: int, names: Sequence[str | int]) -> str:
+    return "\x1f".join([str(seed), *(f"{type(name).__name__}:{name}" for name in names)])
+
+
+class ByNumber(Generic[T]):
+    """What is drawn for the n-th of something, n from 1 on, from a stream of its own.
+
+    ``value`` makes it of the stream's first number. Who needs it for very many can draw these
+    numbers at once, by ``know``.
+    """
+
+    def __init__(self, value: Callable[[float], T], seed: int, *names: str | int) -> None:
+        self._value = value
+        self._seed = seed
+        self._names = names
+        #: what was drawn at once, for the numbers from 1 on
+        self._known: list[T] = []
+
+    def __call__(self, number: int) -> T:
+        """Return what is drawn for the n-th."""
+        if number <= len(self._known):
+            return self._known[number - 1]
+        return self._value(stream(self._seed, *self._names, number).random())
+
+    def know(self, most: int, first_numbers: Callable[[bytes], Floats]) -> None:
+        """Draw all numbers up to ``most`` that have not been drawn at once.
+
+        ``first_numbers``: given the digests that seed streams, returns the first number of each.
+        """
+        missing = range(len(self._known) + 1, most + 1)
+        begin = _text_of(self._seed, (*self._names, 0)).removesuffix("0")
+        digests = [hashlib.sha256(f"{begin}{number}".encode()).digest() for number in missing]
+        numbers = first_numbers(b"".join(digests))
+        self._known = self._known + list(map(self._value, numbers.tolist()))
 
 
 class Bits(Protocol):

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 import numpy as np
 
+from farm.columns import Floats
 from farm.core.contention.laws import ContentionLaw, Load
 from farm.core.dispatching.balancers import RANKINGS
 from farm.core.errors import InputError
@@ -20,13 +22,16 @@ from farm.core.model import Platform
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import HeavyLightOptions, SchedulingRules
 from farm.sim.fast.job_arrays import JobArrays
-from farm.sim.fast.kernel import layout, native
+from farm.sim.fast.kernel import generators, layout, native
 from farm.sim.fast.kernel.heaps import Array, Keyed, keyed
 from farm.sim.setting import Setting
 from farm.sim.too_large import LIVES_ALLOWED
+from farm.workload.streams import ByNumber
 
 if TYPE_CHECKING:
     from farm.sim.fast.provisioners import Asking
+
+T = TypeVar("T")
 
 Kinds = Mapping[tuple[tuple[str, ...], bool], int]
 """Groups of builders by (processors, virtualized), numbered."""
@@ -314,12 +319,20 @@ _kept = lru_cache(maxsize=4)(_empty)
 
 # --- room: builders are made, and notes taken, until the arrays are full -------------------------
 
+#: builders for which room is made at a time; a quarter of those that are there, if that is more
+MAX_MORE_BUILDERS = 1 << 13
+#: builders from which on what is drawn for each is drawn at once
+MIN_TOGETHER = 64
+
 
 def _with_more_room(farm: layout.Farm, pools: Sequence[PoolSpec]) -> layout.Farm:
     """Return the farm with room for the next builders and notes."""
     wanted = int(farm.counts["made"][0]) + int(farm.answers["start"].max(initial=0)) + 2
     builders = len(farm.builders)
-    return _with_room(farm, pools, 4 * wanted if wanted >= builders else builders)
+    if wanted >= builders:
+        # not many more than are wanted: the fate of each may have to be drawn
+        builders = wanted + min(3 * wanted, max(MAX_MORE_BUILDERS, wanted // 4))
+    return _with_room(farm, pools, builders)
 
 
 def _with_room(farm: layout.Farm, pools: Sequence[PoolSpec], builders: int) -> layout.Farm:
@@ -377,16 +390,48 @@ def _fates(before: Array, pools: Sequence[PoolSpec], numbers: int) -> Array:
     known = before.shape[1]
     made[:, :known] = before
     for row, pool in zip(made, pools, strict=True):
-        for number in range(max(1, known), numbers + 1):
-            if pool.fails_to_boot is not None:
-                row["takes_jobs"][number] = not pool.fails_to_boot(number)
-            if pool.lifetime is not None:
-                row["lifetime"][number] = pool.lifetime(number)
-            if pool.boot_delay is not None:
-                row["boot_delay"][number] = pool.boot_delay(number)
-            if pool.fails_to_boot is pool.lifetime is pool.boot_delay:
-                break  # all None
+        new = range(max(1, known), numbers + 1)
+        if pool.fails_to_boot is not None:
+            row["takes_jobs"][new.start :] = np.logical_not(_drawn(pool.fails_to_boot, new))
+        if pool.lifetime is not None:
+            row["lifetime"][new.start :] = _drawn(pool.lifetime, new)
+        if pool.boot_delay is not None:
+            row["boot_delay"][new.start :] = _drawn(pool.boot_delay, new)
     return made
+
+
+def _drawn(property_of: Callable[[int], T], numbers: range) -> list[T]:
+    """Return a property of the builders of these numbers."""
+    if isinstance(property_of, ByNumber) and len(numbers) >= MIN_TOGETHER:
+        property_of.know(numbers[-1], first_numbers)
+    return [property_of(number) for number in numbers]
+
+
+def first_numbers(seeds: bytes) -> Floats:
+    """Return the first number of each stream that is seeded by one of these digests."""
+    keys = np.frombuffer(seeds, ">u4").reshape(-1, generators.KEY_WORDS)[:, ::-1]
+    count = len(keys)
+    whole = -(-count // generators.LANES) * generators.LANES
+    rows = np.zeros((whole, generators.KEY_WORDS), np.int64)
+    rows[:count] = keys
+    numbers = np.empty(whole)
+    state = np.empty(generators.WORDS * generators.LANES, np.int64)
+    native.Call("first_numbers", rows, _initial_state(), state, numbers)()
+    for place in np.flatnonzero(rows[:count, -1] == 0).tolist():
+        # one in four billion has fewer words
+        key = int.from_bytes(seeds[32 * place : 32 * (place + 1)], "big")
+        numbers[place] = random.Random(key).random()  # noqa: S311 - as a stream is made
+    return numbers[:count]
+
+
+@cache
+def _initial_state() -> Array:
+    """Return the state that keys are mixed into (``init_genrand``)."""
+    words = [19650218]
+    for place in range(1, generators.WORDS):
+        word = 1812433253 * (words[-1] ^ words[-1] >> 30) + place
+        words.append(word & generators.MASK)
+    return np.array(words, np.int64)
 
 
 def _goes_nowhere(farm: layout.Farm) -> bool:

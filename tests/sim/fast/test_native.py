@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import random
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from farm.sim.fast.kernel import native, object_file
+from farm.sim.fast.play import first_numbers
+from farm.workload.streams import ByNumber, stream
 from tests.fixtures import plain_kernel
 from tests.fixtures.kernel import built
 
@@ -73,3 +76,21 @@ def test_python_has_the_same_functions():
     """Protects the tests that Python plays for."""
     for name in plain_kernel.FUNCTIONS:
         assert native._function(name)[1]
+
+
+@pytest.mark.usefixtures("kernel")
+def test_streams_that_are_begun_together_are_those_that_are_begun_alone():
+    """The fates of a pool's builders stay as they were, however many are drawn at a time."""
+    alone = [stream(3, "boot", "linux", number).random() for number in range(1, 23)]
+    together = ByNumber(lambda drawn: drawn, 3, "boot", "linux")
+    for most in (1, 20):
+        together.know(most, first_numbers)
+    assert [together(number) for number in range(1, 23)] == alone
+
+
+@pytest.mark.usefixtures("kernel")
+def test_generators_of_short_keys_are_begun_as_pythons():
+    """One key in four billion begins with a word of zeros, and Python leaves such a word out."""
+    keys = np.array([[0, 0, 1, 2, 3, 4, 5, 6], [0] * 8, [1, 0, 0, 0, 0, 0, 0, 2**32 - 1]], ">u4")
+    seeds = [int.from_bytes(key.tobytes(), "big") for key in keys]
+    assert first_numbers(keys.tobytes()).tolist() == [random.Random(key).random() for key in seeds]

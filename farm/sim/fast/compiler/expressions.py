@@ -37,7 +37,8 @@ COMPARISONS: dict[type[ast.cmpop], str] = {
 }
 SIGNS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*"}
 """Operators that are the same in both languages; integers wrap around at 64 bits."""
-BIT_SIGNS: dict[type[ast.operator], str] = {ast.LShift: "<<", ast.RShift: ">>", ast.BitAnd: "&"}
+SHIFTS: dict[type[ast.operator], str] = {ast.LShift: "<<", ast.RShift: ">>"}
+BIT_SIGNS: dict[type[ast.operator], str] = {**SHIFTS, ast.BitAnd: "&", ast.BitXor: "^"}
 """Operators of integers alone."""
 DIVISIONS: dict[type[ast.operator], tuple[str, str]] = {
     ast.FloorDiv: ("floor_division", "float_floor_division"),
@@ -385,7 +386,7 @@ class Expressions:
             text = f"({a} {SIGNS[operator]} {b})"
         elif operator in BIT_SIGNS and kind == INT:
             bits = self.source.meaning(node.right)
-            if operator is not ast.BitAnd and bits not in range(64):
+            if operator in SHIFTS and bits not in range(64):
                 raise self.error(node, "allowed: shifts by a constant from 0 to 63")
             text = f"({a} {BIT_SIGNS[operator]} {b})"
         else:

@@ -125,9 +125,16 @@ class _Unpacking:
 def kernel() -> str:
     """Return the C of the compiled loop."""
     # only here: what calls the object needs none of it
-    from farm.sim.fast.kernel import loop, text  # noqa: PLC0415
+    from farm.sim.fast.kernel import generators, loop, text  # noqa: PLC0415
     from farm.sim.rollouts import fair_loops, loops  # noqa: PLC0415
 
     return Program().text(
-        [loop.play, loop.play_each, loops.empty, fair_loops.share, text.put_together]
+        [
+            loop.play,
+            loop.play_each,
+            loops.empty,
+            fair_loops.share,
+            text.put_together,
+            generators.first_numbers,
+        ]
     )

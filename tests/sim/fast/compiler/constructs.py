@@ -298,13 +298,14 @@ def integer_arithmetic(given: Integers, results: Integers) -> None:
     results[10] = a >> 3
     results[11] = a << 5
     results[12] = int(a) + math.floor(b)
+    results[13] = a ^ b
 
 
 def integer_operations(a: int, b: int) -> list[int]:
     """Return what Python computes."""
     return [
         a + b, a - b, a * b, a // b, a % b, min(a, b), max(a, b, 3), abs(a), -a, a & b, a >> 3,
-        a << 5, a + b,
+        a << 5, a + b, a ^ b,
     ]  # fmt: skip
 
 

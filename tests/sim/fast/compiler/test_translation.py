@@ -142,7 +142,7 @@ def test_dimensions_are_the_same(compiled: Compiled):
 @given(a=integers, b=integers.filter(bool))
 def test_integers_are_pythons(compiled: Compiled, a, b):
     """Of all signs: quotients are rounded down, and 64 bits wrap around."""
-    results = np.zeros(13, np.int64)
+    results = np.zeros(14, np.int64)
 
     assert compiled.call(constructs.integer_arithmetic, np.array([a, b]), results) == 0
 
