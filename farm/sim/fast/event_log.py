@@ -272,20 +272,18 @@ class _Lines:
                 return [_cell(part, value)]
             case Coded(codes, values):
                 return [self._text.each(_cell(part, value) for value in values).taken(codes)]
-            case np.ndarray() if column.dtype.kind == "f":
+            case np.ndarray() if column.dtype.kind == "b":
+                cells = self._text.each(_cell(part, value) for value in (False, True))
+                return [cells.taken(column.astype(np.int64))]
+            case np.ndarray() if column.dtype.kind == "f" or np.ptp(column) > MAX_TABLED:
                 lead, pieces = self._text.constant(_lead(part)), self._text.numbers(column)
-                if isinstance(part.default, float):
+                if isinstance(part.default, float | int):
                     is_default = column == part.default
                     lead = Pieces(lead.begins, np.where(is_default, lead.begins, lead.ends))
                     pieces = Pieces(pieces.begins, np.where(is_default, pieces.begins, pieces.ends))
                 return [lead, pieces]
-            case np.ndarray() if column.dtype.kind == "b":
-                cells = self._text.each(_cell(part, value) for value in (False, True))
-                return [cells.taken(column.astype(np.int64))]
             case np.ndarray():
                 least, most = int(column.min()), int(column.max())
-                if most - least > MAX_TABLED:
-                    return self._cells(part, column.tolist())
                 cells = self._text.each(_cell(part, value) for value in range(least, most + 1))
                 return [cells.taken(column.astype(np.int64) - least)]
         return self._cells(part, _coded_by_identity(list(column)))
