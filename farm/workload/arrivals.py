@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
 from farm.columns import Floats
 from farm.scenario.workload import Releases
-from farm.workload.streams import logarithms, uniforms
+from farm.workload.streams import OfSeveral, logarithms, uniforms
 
 HOUR = 3600.0
 #: seconds before the end of an hour in which rounding may lead to the next one
@@ -54,12 +54,59 @@ def instants(
         yield kept
 
 
+#: length of a source (s) up to which its runs are drawn together
+MAX_TOGETHER = 1000 * HOUR
+
+
+def instants_of_several(
+    releases: Releases, streams: Sequence[Callable[[], random.Random]], horizon: float
+) -> list[Floats]:
+    """Return the instants of several runs, to the last bit as of each alone.
+
+    ``streams``: each makes the stream of a run.
+    """
+    end = horizon if releases.duration is None else releases.start + releases.duration
+    size = MOST
+    if releases.poisson and releases.cycle and end < releases.start + MAX_TOGETHER:
+        size = _with_most(_expected_by_hours(releases, releases.poisson.rate, end))
+    found: list[Floats | None] = [None] * len(streams)
+    if releases.poisson and size < MOST:
+        rngs = OfSeveral([stream() for stream in streams], [size] * len(streams))
+        steps = -logarithms(uniforms(rngs, size * len(streams))).reshape(-1, size)
+        sums = np.cumsum(np.insert(steps, 0, 0.0, axis=1), axis=1)[:, 1:]
+        found = _within_hours(releases, releases.poisson.rate, end, sums)
+    whole = []
+    for together, stream in zip(found, streams, strict=True):
+        if together is None:
+            blocks = instants(releases, stream(), horizon)
+            whole.append(np.concatenate([np.zeros(0), *blocks]))
+        else:
+            whole.append(together[: releases.count])
+    return whole
+
+
 def _expected(releases: Releases, end: float) -> int:
     """Return about how many instants there are, rather more."""
     interval = releases.every or 0.0
     rate = releases.poisson.rate if releases.poisson else 1.0 / interval if interval else math.inf
-    expected = min(rate * max(end - releases.start, 1.0), MOST)
-    return math.ceil(min(LEAST + expected + 3 * math.sqrt(expected), releases.count or math.inf))
+    expected = rate * max(end - releases.start, 1.0)
+    return math.ceil(min(_with_most(expected), releases.count or math.inf))
+
+
+def _with_most(expected: float) -> int:
+    """Return how many instants there may be, by the number expected; not many more than MOST."""
+    expected = min(expected, MOST)
+    return math.ceil(LEAST + expected + 3 * math.sqrt(expected))
+
+
+def _expected_by_hours(releases: Releases, rate: float, end: float) -> float:
+    """Return how many instants the cycle lets expect before the end."""
+    factors = releases.cycle or (1.0,)
+    begin = releases.start + (releases.cycle_start or 0.0)
+    left = end - releases.start
+    hours = np.arange(math.floor(begin / HOUR), math.ceil((begin + left) / HOUR) + 1)
+    edges = np.clip(hours * HOUR, begin, begin + left)
+    return float(np.diff(edges) @ np.array(factors)[hours[:-1] % len(factors)]) * rate
 
 
 def _sizes(size: int, most: int) -> Iterator[int]:
@@ -134,3 +181,53 @@ def _cycle_inverse(releases: Releases, rate: float, end: float) -> Callable[[Flo
         return np.array(found)
 
     return instants_of
+
+
+def _within_hours(
+    releases: Releases, rate: float, end: float, numbers: Floats
+) -> list[Floats | None]:
+    """Return the instants before the end as ``_cycle_inverse`` finds them, for rows of numbers.
+
+    All rows go from hour to hour together. None: a row has too few numbers, or an instant so close
+    to an hour's end that rounding has to be looked at.
+    """
+    factors = releases.cycle or ()
+    offset = releases.cycle_start or 0.0
+    count, size = numbers.shape
+    rows = np.arange(count)
+    found = np.full(numbers.shape, np.inf)
+    place = np.zeros(count, np.int64)
+    done = np.zeros(count)
+    is_close = np.zeros(count, np.bool_)
+    hour_begin = releases.start
+    while hour_begin < end:
+        hour = math.floor((hour_begin + offset) / HOUR)
+        hour_end = (hour + 1) * HOUR - offset
+        if hour_end <= hour_begin:  # rounding led to the edge itself
+            hour, hour_end = hour + 1, hour_end + HOUR
+        hourly = rate * factors[hour % len(factors)]
+        at = np.full(count, hour_begin)
+        if hourly > 0:
+            until = done + hourly * (hour_end - hour_begin)
+            # some more, as sums are rounded
+            width = int(((numbers <= until[:, np.newaxis]).sum(axis=1) - place).max()) + 2
+            columns = place[:, np.newaxis] + np.arange(width)
+            some = numbers[rows[:, np.newaxis], np.minimum(columns, size - 1)]
+            needed = np.diff(some, prepend=done[:, np.newaxis])
+            sums = np.cumsum(np.concatenate((at[:, np.newaxis], needed / hourly), axis=1), axis=1)
+            before = sums[:, :-1]
+            is_later = (needed > hourly * (hour_end - before)) | (columns >= size)
+            within = np.where(is_later.any(axis=1), is_later.argmax(axis=1), width)
+            row, step = np.nonzero(np.arange(width) < within[:, np.newaxis])
+            found[row, place[row] + step] = sums[row, step + 1]
+            at = sums[rows, within]
+            is_close |= (at >= hour_end - EDGE) | (within == width)
+            place += within
+            done = np.where(within > 0, numbers[rows, np.maximum(place - 1, 0)], done)
+        done += hourly * (hour_end - at)
+        hour_begin = hour_end
+    is_whole = (found[:, -1] >= end) & ~is_close
+    return [
+        row[: np.searchsorted(row, end)] if whole else None
+        for row, whole in zip(found, is_whole.tolist(), strict=True)
+    ]

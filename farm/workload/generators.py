@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
 from farm.columns import Array, Coded, Floats
 from farm.core.model import Platform
 from farm.scenario.workload import Arrivals, Matrices, Releases
-from farm.workload.arrivals import instants
+from farm.workload.arrivals import instants, instants_of_several
 from farm.workload.blocks import Block, Names, joined
 from farm.workload.streams import OfSeveral, chooser, drawn, uniforms
 from farm.workload.traits import Columns, Draws, Streams, longest, longest_rules, traits_adder
@@ -49,10 +50,9 @@ def arrivals_of_several(
 
     ``streams``: those of each run. The source has no ``action``, which looks back at other jobs.
     """
-    arrived = [
-        np.concatenate([np.zeros(0), *instants(source, of_run("arrivals"), horizon)])
-        for of_run in streams
-    ]
+    arrived = instants_of_several(
+        source, [partial(of_run, "arrivals") for of_run in streams], horizon
+    )
     counts = list(map(len, arrived))
     draw = _drawn(source, platform, lambda name: OfSeveral([of(name) for of in streams], counts))
     numbers = np.concatenate([np.arange(1, count + 1) for count in counts])

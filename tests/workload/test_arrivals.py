@@ -1,6 +1,8 @@
 """Arrival instants: rates, limits, the daily cycle."""
 
+import math
 import statistics
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 
 from farm.scenario.load import load_scenario
 from farm.scenario.workload import Arrivals
-from farm.workload.arrivals import instants
+from farm.workload.arrivals import instants, instants_of_several
 from farm.workload.build import build_jobs
 from farm.workload.streams import stream
 
@@ -107,6 +109,21 @@ def test_instants_ascend(factors: list[float], start: float, cycle_start: float)
     assert len(times) == 50
     assert times[0] >= start
     assert times == sorted(times)
+
+
+@pytest.mark.parametrize("rate", ["40/h", "900/h"])
+@pytest.mark.parametrize("more", [{}, {"cycle_start": "90m", "start": 500.25}, {"count": 70}])
+def test_runs_whose_arrivals_are_drawn_together_have_those_of_each_alone(
+    rate: str, more: dict[str, Any]
+) -> None:
+    """A sweep plays the jobs of its seeds, to the last bit."""
+    keys = {"poisson": {"rate": rate}, "duration": "3h30m", **more}
+    keys["daily_cycle"] = [0.3, 0, 2.5, *[1.1] * 21]
+    releases = Arrivals.model_validate({"service_time": 1, **keys})
+    streams = [partial(stream, seed, "arrivals") for seed in range(5)]
+    together = instants_of_several(releases, streams, math.inf)
+    alone = [np.concatenate([*instants(releases, one())]) for one in streams]
+    assert [found.tolist() for found in together] == [found.tolist() for found in alone]
 
 
 def test_the_cycle_follows_the_start_of_the_scenario() -> None:
