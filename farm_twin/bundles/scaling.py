@@ -11,10 +11,13 @@ import msgspec
 from farm.core.errors import InputError
 from farm.records.attempt import Attempt, grouped
 from farm.records.bundle import Bundle
+from farm.units import many
 
 HOUR = 3600.0
 MOST = 1000.0
 """Allowed factors: up to this, and down to one over it."""
+DRAWS = 5
+"""Draws of a scaled load, of which it is told how far their sizes are apart."""
 
 
 def scaled(
@@ -28,7 +31,11 @@ def scaled(
     days and weeks stays.
 
     Nothing waited like this: the jobs have no recorded wait, runner or capacity any more. Those
-    that never started, or did not end, have no service time, and are left out. Raises InputError.
+    that never started, or did not end, have no service time, and are left out. The history says how
+    many jobs there really are for each, and between which numbers of them other seeds' draws lie.
+
+    Raises InputError for factors that are not allowed, or that change nothing, as where all jobs
+    are of one matrix.
     """
     for option, factor in (("--arrivals", arrivals), ("--service-times", service_times)):
         if not 1 / MOST <= factor <= MOST:
@@ -40,8 +47,10 @@ def scaled(
     there = [one for one in ran if one.arrived_at >= window[0]]
     found: list[Attempt] = []
     thinned = repeated = 0
-    mark, rng = _mark(there), random.Random(seed)  # noqa: S311 - it must be repeatable
-    for release, begins in _drawn(_releases(there), arrivals, window, rng):
+    mark = _mark(there)
+    releases = _releases(there)
+    _refuse_no_change(releases, arrivals)
+    for release, begins in _drawn(releases, arrivals, window, _dice(seed)):
         thinned += 0 if begins else len(release)
         repeated += len(release) * max(0, len(begins) - 1)
         first_at = _first_at(release)
@@ -61,7 +70,35 @@ def scaled(
         "without the recorded wait and runner, as the load is another": len(found),
     }
     done = f"scaled: arrivals by {arrivals:g}, service times by {service_times:g}, seed {seed}"
+    if arrivals != 1:
+        sizes = [
+            sum(len(release) * len(begins) for release, begins in draw)
+            for number in range(DRAWS)
+            for draw in [_drawn(releases, arrivals, window, _dice(seed + number))]
+        ]
+        done += (
+            f": {len(found):,} jobs for {len(there):,}, which is {len(found) / len(there):.2f} "
+            f"times as many; {DRAWS} seeds' draws have {min(sizes):,} to {max(sizes):,}"
+        )
     return bundle.derived(found, left_out, noted, done, window=bundle.manifest.window)
+
+
+def _dice(seed: int) -> random.Random:
+    return random.Random(seed)  # noqa: S311 - it must be repeatable
+
+
+def _refuse_no_change(releases: Sequence[list[Attempt]], factor: float) -> None:
+    """Raise InputError if no whole release is left out or repeated by a factor of arrivals."""
+    count = len(releases)
+    if factor == 1 or round(factor * count) != count:
+        return
+    above = (count + 0.5) / count
+    below = (count - 0.5) / count
+    jobs = many(sum(map(len, releases)), "job")
+    raise InputError(
+        f"--arrivals: found {factor:g}, which changes nothing: the {jobs} were released in "
+        f"{many(count, 'group')}, which stay whole; allowed: {above:g} or more, {below:g} or less"
+    )
 
 
 def _mark(attempts: Sequence[Attempt]) -> str:

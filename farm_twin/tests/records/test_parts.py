@@ -124,6 +124,9 @@ def test_a_denser_load_has_the_pattern_of_the_recorded_one(
     except TraceError:
         assert round(factor * len(times)) == 0
         return
+    except InputError:
+        assert round(factor * len(times)) == len(times)
+        return
     before, after = (
         Counter(int((one.arrived_at - MONDAY) // HOUR) for one in some.attempts)
         for some in (whole, found)
@@ -165,6 +168,20 @@ def test_what_was_released_together_stays_together():
     finally:
         for one in some.attempts:
             one.matrix = ""
+
+
+def test_a_factor_that_changes_nothing_is_refused():
+    """A load of one matrix was called scaled and had not a job more; the true factor is told."""
+    some = bundle_of([attempt(number, number * 60.0) for number in range(40)])
+    for one in some.attempts:
+        one.matrix = "all"
+    with pytest.raises(InputError, match=r"found 1\.2, .* 40 jobs were released in 1 group"):
+        scaled(some, arrivals=1.2)
+    for number, one in enumerate(some.attempts):
+        one.matrix = "large" if number < 30 else f"m{number}"
+    [done] = scaled(some, arrivals=1.2).manifest.history
+    assert "jobs for 40, which is " in done
+    assert "5 seeds' draws have 42 to " in done
 
 
 def test_records_of_one_farm_overlap():
