@@ -119,15 +119,16 @@ def twin(
 ) -> Twin:
     """Make a scenario that waits as a real farm did, and hold it against that farm's records.
 
-    The scenario is written if at least one of its pools is believable; then it can be simulated,
-    and changed. The search takes up to a minute of a processor.
+    The scenario is written in any case, as the best farm that was found in a minute of a processor;
+    it can be simulated, and changed. Each of its pools has a grade.
 
     Args:
         records, source, slots, zone, columns: as for ``doctor``.
         out: the new scenario file. Records that are no bundle are kept beside it, as one.
 
-    Returns what was found: ``sentence``, ``believable``, and for each pool its verdict and the
-    errors on the half of the records that it was not made from. Raises InputError.
+    Returns what was found: ``sentence``, ``believable`` (all pools are right on average, or for
+    each job), and for each pool its grade, its verdict and the errors on the half of the records
+    that it was not made from. Raises InputError.
 
     >>> records = farm.simulate("quickstart").save("recorded") / "jobs.csv"
     >>> farm.twin(records, "twin.yaml").believable

@@ -7,7 +7,7 @@ import math
 from farm.units import LARGEST_EXACT, format_roughly, format_time
 
 NOTHING = "-"
-BEGINNINGS = ("no", "nothing", "the", "fewer", "mean", "with", "this", "kept", "one", "it")
+BEGINNINGS = ("no", "not", "nothing", "the", "fewer", "mean", "with", "this", "kept", "one", "it")
 
 
 def readable_span(seconds: float | None) -> str:
@@ -25,6 +25,13 @@ def sentence(text: str) -> str:
     """Return a text with a full stop, and a capital where it does not begin with a name."""
     begin = text[:1].upper() if text.split(" ", 1)[0] in BEGINNINGS else text[:1]
     return f"{begin}{text[1:]}."
+
+
+def after_caveat(caveat: str, answer: str) -> str:
+    """Return an answer after what must be known before it; empty: nothing must."""
+    if not caveat:
+        return answer
+    return f"{caveat}. {sentence(answer).removesuffix('.')}"
 
 
 def spoken_span(seconds: float) -> str:

@@ -18,6 +18,7 @@ from farm.scenario.quantities import (
     PositiveDuration,
     PositiveNumber,
     RunName,
+    Share,
     Text,
     TimeOfWeek,
     Whole,
@@ -55,26 +56,63 @@ NOT_DISTINGUISHABLE: Final = "not distinguishable"
 """What a difference is called that is smaller than the errors of a twin."""
 
 
+GradeOfPool = Annotated[
+    str, Field(strict=True, max_length=1000, pattern=r"^(each job|on average|rough|none)\b")
+]
+"""How well a pool of a twin waits as recorded; after ``rough`` by how much, after ``none`` why."""
+
+
 class TwinErrors(Section):
     """How a farm's twin differed from its records, on the half that it was not made from."""
 
-    mean: Number
-    """Of the mean wait: simulated ÷ recorded - 1, of all pools together."""
-    p95: Number
+    grade: Literal["sure", "likely", "cannot-tell"] | None = None
+    """How sure an answer of it can be, at best; absent: not known."""
+    mean: Number | None = None
+    """Of the mean wait: simulated ÷ recorded - 1, of all pools together; absent: not checked."""
+    p95: Number | None = None
     """The same of the p95 wait, of the loaded pool where it is largest."""
     per_job: Number | None = None
     """Mean of each job's error, either way, as a share of the mean wait; absent: not known."""
+    open_loop: Share | None = None
+    """Share of the jobs that came right after another's end, more than by chance, if that matters:
+    they are played as they came, although on a faster farm they would come sooner."""
+    pools: dict[Text, GradeOfPool] | None = None
+    """How well each waits as recorded: `each job`, `on average`, `rough: …` or `none: …`."""
 
     @property
     def largest(self) -> float:
         """Differences below this share are not distinguishable from the twin's own errors."""
-        return max(abs(self.mean), abs(self.p95))
+        return max(abs(self.mean or 0.0), abs(self.p95 or 0.0))
+
+    @property
+    def caveat(self) -> str:
+        """What must be said before any answer of this twin; empty: nothing.
+
+        An answer on a pool that does not wait as recorded, or on jobs that would have come at
+        other times, looks like any other.
+        """
+        caveats = []
+        if self.open_loop is not None:
+            caveats.append(
+                f"not sure, as this twin is open-loop: {self.open_loop:.0%} of the recorded jobs "
+                "came right after another's end, and are played as they came; on a faster farm "
+                "they would come sooner, so it would gain less"
+            )
+        for name, text in (self.pools or {}).items():
+            grade, _, why = text.partition(": ")
+            if grade == "none":
+                caveats.append(f"no twin of pool {name} was found ({why}): do not rely on it")
+            elif grade == "rough":
+                caveats.append(f"the twin of pool {name} is rough ({why})")
+        return "; ".join(caveats)
 
     def hide(self, base: float, difference: float) -> bool:
         """Return whether a wait's difference from ``base`` is smaller than the errors."""
         return difference != 0 and abs(difference) < self.largest * abs(base)
 
     def __str__(self) -> str:
+        if self.mean is None or self.p95 is None:
+            return "this twin's own errors are not known: it could not be checked"
         if max(self.largest, self.per_job or 0.0) < 0.0005:
             return "this twin's own errors are below 0.1 %"
         by_job = "" if self.per_job is None else f", {self.per_job:.1%} of the mean wait per job"
@@ -160,7 +198,9 @@ class Scenario(Section):
     @property
     def remarks(self) -> tuple[str, ...]:
         """What must be known of every answer that this farm gives."""
-        return () if self.twin is None else (str(self.twin),)
+        if self.twin is None:
+            return ()
+        return tuple(filter(None, (self.twin.caveat, str(self.twin))))
 
     @field_validator("pools")
     @classmethod

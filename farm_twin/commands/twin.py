@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import Annotated
 
 import typer
 
+from farm.core.errors import InputError
 from farm.records.bundle import is_bundle, with_capacity
 from farm.results.formatting import readable_percent, readable_ratio, readable_span
-from farm.terminal.error_messages import on_interrupt
+from farm.terminal.error_messages import INTERRUPTED
 from farm.terminal.options import AsJson, Columns, Quiet, Slots, Source, Zone, columns_of, zone_of
 from farm.terminal.output import (
     note,
@@ -50,16 +55,22 @@ def twin(
     zone: Zone = None,
     column: Columns = None,
     hours: Annotated[bool, typer.Option("--hours")] = False,
+    strict: Annotated[bool, typer.Option("--strict")] = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Make a scenario that waits as a real farm did, and hold it against that farm's records.
+
+    It is written in any case, the best that was found within a minute (Ctrl-C: until then), and
+    each of its pools has a grade: each job, on average, rough, or none and why. The exit code is 0
+    if all are at least right on average, else 1.
 
     Args:
         files: A bundle of farm import, or the files of a source as they were fetched (- is
             standard input); the bundle of files is written beside the scenario.
         out: The new scenario.
         hours: Show each pool by hour of the day, too.
+        strict: Write nothing, and exit with 2, unless all pools are at least right on average.
 
     Examples:
         farm twin mine -o mine.yaml     from a bundle of farm import
@@ -71,13 +82,23 @@ def twin(
         bundle = with_capacity(bundle, slots)
         refuse_more_than_slots(bundle)
     place = files[0] if is_bundle(files[0]) else None
-    again = f"{out} was not written; the same command begins again"
-    with on_interrupt(lambda: again), progress("trying pools", silent=quiet) as update:
-        made = write_twin(bundle, place, out, partial(show_share, update))
+    with stopped_by_interrupt() as is_stopped, progress("trying pools", silent=quiet) as update:
+        tell = partial(show_share, update)
+        made = write_twin(bundle, place, out, tell, is_stopped, strict=strict)
     remark(*made.remarks, quiet=quiet)
+    written = str(out) if out.exists() else None
     if as_json:
-        written = str(out) if out.exists() else None
-        print_json({"sentence": made.sentence, "pools": made.pools, "written": written})
+        print_json(
+            {
+                "sentence": made.sentence,
+                "grade": made.grade,
+                "evidence": made.evidence,
+                "assumed": made.assumed,
+                "open_loop": made.open_loop,
+                "pools": made.pools,
+                "written": written,
+            }
+        )
     else:
         remark(*bundle.manifest.remarks, quiet=quiet)
         verdicts = [(one.name, one.verdict) for one in made.pools]
@@ -92,11 +113,38 @@ def twin(
             note("", _triangles(sides))
         for one in made.pools if hours else ():
             note("", _hours(one))
-        if out.exists():
+        if written:
             tried = f"would they wait less with … ? {_what_if(made, out)}"
             remark(f"{out}: written; {tried}", quiet=quiet)
+    if is_stopped():
+        raise typer.Exit(INTERRUPTED)
+    if written is None:
+        raise InputError(f"{out}: not written with --strict: {made.sentence}")
     if not made.believable:
         raise typer.Exit(1)
+
+
+@contextmanager
+def stopped_by_interrupt() -> Iterator[Callable[[], bool]]:
+    """Yield whether Ctrl-C was pressed; a second one ends the command as usual.
+
+    A search that took half a minute has found something by then.
+    """
+    stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop.is_set
+        return
+    usual = signal.getsignal(signal.SIGINT)
+
+    def on_signal(_number: int, _frame: FrameType | None) -> None:
+        stop.set()
+        signal.signal(signal.SIGINT, usual)
+
+    signal.signal(signal.SIGINT, on_signal)
+    try:
+        yield stop.is_set
+    finally:
+        signal.signal(signal.SIGINT, usual)
 
 
 def _triangles(sides: Sequence[tuple[str, Triangle]]) -> Listing:
@@ -121,8 +169,8 @@ def _triangles(sides: Sequence[tuple[str, Triangle]]) -> Listing:
 
 
 def _what_if(made: Twin, out: Path) -> str:
-    """Return the command that tries a larger pool, of the busiest that is believable."""
-    one = next(pool for pool in made.pools if pool.believable)
+    """Return the command that tries a larger pool, of the busiest that is believable, if any is."""
+    one = next((pool for pool in made.pools if pool.believable), made.pools[0])
     key, size = "builders", one.document.get("builders")
     if size is None:
         key, size = "provisioner.max", one.document["provisioner"]["max"]

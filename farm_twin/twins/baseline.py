@@ -7,25 +7,27 @@ Künsch, "The Jackknife and the Bootstrap for General Stationary Observations", 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 import msgspec
 import numpy as np
 
 from farm.columns import Floats
 from farm.core.fields import json_name
+from farm.results.formatting import readable_span
 
 LONG, MANY = 60.0, 100
 """A pool is loaded if this number of jobs waited for longer than this (s)."""
-IDLE = 30.0
-"""Mean wait below which errors are judged in seconds, not as shares."""
 MEAN_SHARE, P95_SHARE, JOB_SHARE = 0.05, 0.10, 0.03
 """Errors of a pool's mean and p95, and error per job as a share of its mean wait, up to which its
 twin is believable."""
+SECONDS, P95_SECONDS = 5.0, 10.0
+"""Errors that are allowed however short the waits: of the mean and per job, and of the p95 (s)."""
 CHAOTIC = 2.0
 """Times these errors up to which the range of repetitions counts, where no losses are drawn."""
-SECONDS = 5.0
-"""The same of an idle pool's mean, and per job, seconds."""
+IDLE: Final = SECONDS / MEAN_SHARE
+"""Mean wait below which the allowed seconds are more than the allowed share."""
 BLOCKS, DRAWS = 40, 400
 AT_ONCE = 1_000_000
 """Waits that are resampled in one step."""
@@ -74,6 +76,8 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     #: simulated mean and p95 over repetitions of the twin, seconds; None: one is all
     drawn_mean: Interval | None = None
     drawn_p95: Interval | None = None
+    #: how many these are
+    repetitions: int = 1
     #: they differ by what is drawn in the farm itself, its losses
     is_random: bool = False
     #: how far from this simulation they are, job by job, and the furthest of them, seconds
@@ -85,11 +89,24 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
         return self.error_per_job.value / max(1e-9, self.recorded_mean)
 
     @property
+    def allowed_of_mean(self) -> float:
+        """The error of the mean up to which the twin is believable, seconds."""
+        return max(SECONDS, MEAN_SHARE * self.recorded_mean)
+
+    @property
+    def allowed_of_p95(self) -> float:
+        """The same of the p95."""
+        return max(P95_SECONDS, P95_SHARE * self.recorded_p95)
+
+    @property
+    def allowed_per_job(self) -> float:
+        """The mean error of each job, either way, up to which each waits as recorded, seconds."""
+        return max(SECONDS, JOB_SHARE * self.recorded_mean)
+
+    @property
     def job_by_job(self) -> bool:
         """Whether each job waits as it did, but for a little."""
-        if self.recorded_mean < IDLE:
-            return self.error_per_job.value <= SECONDS
-        return self.share_per_job <= JOB_SHARE
+        return self.error_per_job.value <= self.allowed_per_job
 
     @property
     def spread(self) -> tuple[float, float]:
@@ -109,24 +126,64 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
         """
         if self.drawn_per_job is None:
             return False
-        more = SECONDS if self.recorded_mean < IDLE else JOB_SHARE * self.recorded_mean
-        return self.error_per_job.value <= self.drawn_per_job.high + more
+        return self.error_per_job.value <= self.drawn_per_job.high + self.allowed_per_job
 
     @property
     def on_average(self) -> bool:
         """Whether the twin waits as the farm did, or as it might have, over all jobs."""
-        if self.recorded_mean < IDLE:
-            return abs(self.simulated_mean - self.recorded_mean) <= SECONDS
-        if abs(self.mean_error.value) <= MEAN_SHARE and abs(self.p95_error.value) <= P95_SHARE:
+        if self._is_within(1.0):
             return True
         if self.drawn_mean is None or self.drawn_p95 is None:
             return False
-        most_mean, most_p95 = CHAOTIC * MEAN_SHARE, CHAOTIC * P95_SHARE
-        near = abs(self.mean_error.value) <= most_mean and abs(self.p95_error.value) <= most_p95
-        if not (near or self.is_random):
+        if not (self.is_random or self._is_within(CHAOTIC)):
             return False
         # the records are a draw, too
         return self.drawn_mean.has(self.recorded_mean) and self.drawn_p95.has(self.recorded_p95)
+
+    def _is_within(self, times: float) -> bool:
+        """Return whether mean and p95 are off by this many times what is allowed at most."""
+        mean_off, p95_off = self._off
+        return mean_off <= times * self.allowed_of_mean and p95_off <= times * self.allowed_of_p95
+
+    @property
+    def _off(self) -> tuple[float, float]:
+        return (
+            abs(self.simulated_mean - self.recorded_mean),
+            abs(self.simulated_p95 - self.recorded_p95),
+        )
+
+    @property
+    def share_off(self) -> float:
+        """The largest of the errors of mean, p95 and each job, as a share of what was recorded.
+
+        Of a pool whose jobs hardly wait, of the waits from which shares count.
+        """
+        mean_off, p95_off = self._off
+        mean = max(self.recorded_mean, IDLE)
+        return max(
+            mean_off / mean,
+            p95_off / max(self.recorded_p95, IDLE),
+            self.error_per_job.value / mean,
+        )
+
+    def misses(self) -> Iterator[str]:
+        """Yield which errors are larger than allowed, each with its limit."""
+        mean_off, p95_off = self._off
+        if mean_off > self.allowed_of_mean:
+            yield _miss("the mean is off by", mean_off, SECONDS, MEAN_SHARE, self.recorded_mean)
+        if p95_off > self.allowed_of_p95:
+            yield _miss("the p95 is off by", p95_off, P95_SECONDS, P95_SHARE, self.recorded_p95)
+        if not (self.job_by_job or self.like_a_repetition):
+            off = self.error_per_job.value
+            yield _miss("the error per job is", off, SECONDS, JOB_SHARE, self.recorded_mean)
+
+
+def _miss(what: str, off: float, seconds: float, share: float, recorded: float) -> str:
+    """Return that an error is larger than ``seconds`` and than a share of what was recorded."""
+    limit = f"{100 * share:.0f} % of {readable_span(recorded)}"
+    if seconds > share * recorded:
+        limit = readable_span(seconds)
+    return f"{what} {readable_span(off)}, allowed: {limit}"
 
 
 class HourCheck(msgspec.Struct, frozen=True, rename=json_name):
@@ -177,6 +234,7 @@ def check_of_draws(
         drawn_mean=_interval(float(means.mean()), means),
         drawn_p95=_interval(float(p95s.mean()), p95s),
         drawn_per_job=Interval(float(np.mean(apart)), min(apart), max(apart)),
+        repetitions=len(draws),
         is_random=is_random,
     )
 

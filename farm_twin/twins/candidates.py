@@ -153,7 +153,9 @@ def candidates_of(shape: Shape) -> Iterator[Candidate]:
         return
     if shape.ephemeral:
         common["uses"] = 1
-        seen: list[float] = [shape.turnaround] if shape.turnarounds >= ENOUGH else []
+        seen: list[float] = []
+        if shape.turnarounds >= ENOUGH:
+            seen = [shape.turnaround - shape.warm_pickup]
         # the boot time itself, even if nothing waited in what is played
         for boot in seen or _boots(shape):
             limits = (NEAR_BOOT * boot, boot / NEAR_BOOT) if seen else (0.0, math.inf)
@@ -226,7 +228,7 @@ def _sized(shape: Shape) -> Iterator[tuple[str, Document, dict[str, float]]]:
     Those that stop no runner need its idle time-out, which a runner of one job rarely meets.
     """
     if shape.ephemeral:
-        for fewest in WARM:
+        for fewest in (number for number in WARM if number <= shape.runners):
             yield "arc", {"min": fewest}, {}
     kept = {0, 1} if shape.ephemeral else {0, 1, min(shape.stayed, shape.runners)}
     for fewest in sorted(kept):
@@ -338,7 +340,8 @@ def _boots(shape: Shape) -> list[float]:
     Of runners of one job it may also be the time from an end to the next start.
     """
     if len(shape.ages) >= ENOUGH:
-        found = [float(np.median(shape.ages)) - (0.0 if shape.ephemeral else shape.pickup_time)]
+        pickup = shape.warm_pickup if shape.ephemeral else shape.pickup_time
+        found = [float(np.median(shape.ages)) - pickup]
     elif (seen := boot_seen(shape)) is not None:
         # the shortest of n delays has a share of 1 / (n + 1) of the time between plans, on average
         count = sum(seen[0] <= one <= seen[1] for one in shape.provisioning_delays)
@@ -347,7 +350,7 @@ def _boots(shape: Shape) -> list[float]:
         found = np.quantile(shape.provisioning_delays or (60.0,), (0.05, 0.3, 0.9)).tolist()
         found[0] -= _plans_apart(shape) / 2
     if shape.ephemeral and shape.turnarounds:
-        found = [shape.turnaround, found[0]]
+        found = [shape.turnaround - shape.warm_pickup, found[0]]
     return sorted({max(SHORTEST, round(one, 1)) for one in found})
 
 

@@ -2,8 +2,10 @@
 
 Jobs that wait while a runner of theirs stands idle wait for something else. If jobs that have a
 value in common (a label, a name, a column) waited so only while a constant number of them ran, that
-is a cap on them; if only they waited so, and at any number, a gate before them; if all did, another
-load on the runners, or a dispatcher that was slow or down.
+is a cap on them; if only they waited so, and at any number, a gate before them. If all jobs waited
+so, it is a cap on the whole pool where a constant number ran; a dispatcher that was down where none
+started for a while; something that held some of the jobs where younger ones started; runners that
+are not all for all labels where some labels ran on a part of them; or else another load.
 """
 
 from __future__ import annotations
@@ -53,6 +55,12 @@ APART = 0.6
 """Share of all idle waiting that is of one group, for a cap or gate of its own."""
 OVERTAKEN = 0.05
 """Share of starts that overtook an older job, from which the order is not that of arrival."""
+SHORT_STALL, FEWEST_STALLS = 300.0, 3
+"""Seconds without a start on idle runners that are a stall, of this number of such times."""
+OVERTOOK = 0.8
+"""Share of the held jobs that younger ones of their label overtook, from which these were held."""
+ON_EACH = 10
+"""Times as many jobs of a label as runners that ran them, from which it has no other runners."""
 MOST_VALUES = 200
 LEAST_WAIT = 30.0
 """Mean wait below which nothing is looked for, seconds."""
@@ -91,8 +99,7 @@ def flags_of(shape: Shape, load: PoolLoad) -> Iterator[Flag]:
     if waits and idle.stall and (found is None or found.kind == "idle runners"):
         yield Flag(
             "stall",
-            f"for {format_roughly(idle.stall)} jobs waited and none started on idle runners: leave "
-            "that time out",
+            f"for {format_roughly(idle.stall)} jobs waited and none started on idle runners",
         )
 
 
@@ -234,9 +241,97 @@ class _IdleWaiting:
                 best = score, flag
         if best is not None:
             return best[1]
+        other = Flag("idle runners", f"{says}: another load on them, or a slow dispatcher")
+        if self.shape.ephemeral or self.share < IDLE:
+            return other
+        reasons = (self._cap_on_all, self._stalls, self._subset, self._held)
+        return next(filter(None, (reason(says) for reason in reasons)), other)
+
+    def _cap_on_all(self, says: str) -> Flag | None:
+        """Return that the whole pool never ran more than a number below its slots."""
+        load = self.load
+        waiting = counts_at(self.at, load.arrived, self.started)
+        running = counts_at(self.at, self.started, self.started + load.ran)
+        held = self.idle & (waiting > 0)
+        weight = (waiting * self.lasts)[held]
+        spent = np.bincount(running.astype(int), self.lasts)
+        most = int(np.flatnonzero(spent > RARELY * spent[1:].sum())[-1])
+        if not weight.sum() or most >= self.shape.runners * self.shape.slots:
+            return None
+        if weight[running[held] >= most].sum() < MOSTLY * weight.sum():
+            return None
+        slots = self.shape.runners * self.shape.slots
         return Flag(
-            "idle runners",
-            f"{says}: another load on them, a slow dispatcher, or labels that differ",
+            "cap",
+            f"{says}, and while {most:,} jobs ran: a cap of {most:,} at once on the whole pool, "
+            f"which has {slots:,} slots",
+        )
+
+    def _stalls(self, says: str) -> Flag | None:
+        """Return that none started on idle runners for a while, several times."""
+        waiting = counts_at(self.at, self.load.arrived, self.started)
+        starts = np.unique(self.started)
+        gaps = np.flatnonzero(np.diff(starts) >= SHORT_STALL)
+        times: list[float] = []
+        waited = 0.0
+        for number in gaps.tolist():
+            first, last = np.searchsorted(self.at, starts[number : number + 2])
+            held = self.idle[first:last] & (waiting[first:last] >= MIN_STALLED_JOBS)
+            lasts = self.lasts[first:last][held]
+            if lasts.sum() >= SHORT_STALL:
+                times.append(starts[number + 1] - starts[number])
+                waited += float((waiting[first:last][held] * lasts).sum())
+        if len(times) < FEWEST_STALLS or waited < APART * self.share * self.whole:
+            return None
+        usual = format_roughly(float(np.median(times)))
+        return Flag(
+            "stall",
+            f"{says}: {len(times):,} times, for {usual} as a rule, none started although jobs "
+            "waited (a dispatcher that was down, or a maintenance)",
+        )
+
+    def _subset(self, says: str) -> Flag | None:
+        """Return that jobs of a label, which waited so, ran on a part of the runners only."""
+        attempts = self.load.attempts
+        runners: dict[str, set[str]] = defaultdict(set)
+        jobs: dict[str, list[int]] = defaultdict(list)
+        for place, attempt in enumerate(attempts):
+            runners[attempt.platform].add(attempt.runner)
+            jobs[attempt.platform].append(place)
+        total = float(self.own.sum())
+        for label, places in jobs.items():
+            count = len(runners[label])
+            is_part = count < self.shape.ever and len(places) >= ON_EACH * count
+            if is_part and total and self.own[places].sum() >= APART * total:
+                return Flag(
+                    "idle runners",
+                    f"{says}: jobs of {label or 'no label'}, which waited so, only ever ran on "
+                    f"{count:,} of the {self.shape.ever:,} runners, so the others are not for them",
+                )
+        return None
+
+    def _held(self, says: str) -> Flag | None:
+        """Return that jobs waited beside idle runners while younger ones of their label started."""
+        attempts = self.load.attempts
+        held = np.flatnonzero(self.own >= LONG)
+        if len(held) < HELD:
+            return None
+        overtaken = 0
+        for label in {attempts[place].platform for place in held.tolist()}:
+            own = np.array([place for place, one in enumerate(attempts) if one.platform == label])
+            # the first start of a younger job, by arrival
+            first = np.minimum.accumulate(self.started[own][::-1])[::-1]
+            next_first = np.append(first[1:], np.inf)
+            is_held = np.isin(own, held)
+            overtaken += int((next_first < self.started[own] - LONG)[is_held].sum())
+        if overtaken < OVERTOOK * len(held) or len(held) > 0.5 * len(attempts):
+            return None
+        share = len(held) / len(attempts)
+        return Flag(
+            "gate",
+            f"{says}: {len(held):,} jobs ({share:.0%}) were held while younger ones of the same "
+            f"labels started ({attempts[held[0]].id}, for example): by an approval, a lock, or "
+            "jobs that they need",
         )
 
     def _groups(self) -> Iterator[tuple[str, str, Floats]]:

@@ -50,8 +50,15 @@ TELLING_WAIT, TELLING, SPANS = 60.0, 200, tuple(3600.0 * one for one in (12, 24,
 millisecond: then only jobs of the shortest of these times are played (s) in which this number
 waited for longer than that (s)."""
 
+NUMBERED_BY_RUN = ("github",)
+"""Sources that number the attempts of a whole run: a job may have had no earlier one."""
+WARM = 0.5
+"""Share of the time until the next runner of one job has a job, up to which the shortest waits are
+those of jobs that found a runner ready."""
 LONGER, RESOLUTION = 2.0, 1.0
 """Times as long as the others' from which the waits at a limit differ, and seconds that count."""
+MAX_ATTEMPTS = 100
+"""Earlier attempts of a job that are looked for."""
 VALUES = 40
 """Delays that stand for all: each is the mean of as many, so that their mean is the recorded."""
 
@@ -70,6 +77,8 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     slots: int
     #: from a free slot to a start
     pickup_time: float
+    #: of runners of one job: from a ready one to a start, where jobs found one
+    warm_pickup: float = 0.0
     #: from an end to the next start on that slot, of a job that waited already
     turnaround: float
     turnarounds: int
@@ -129,6 +138,7 @@ class PoolLoad(msgspec.Struct, frozen=True):
 def pools_of(bundle: Bundle) -> list[tuple[Shape, PoolLoad]]:
     """Return the pools that ran jobs, the busiest first, with their jobs."""
     known = {one.runner: one for one in bundle.runners()}
+    recorded = _recorded(bundle)
     ran = [one for one in bundle.attempts if one.ran is not None and one.eligible_at is not None]
     hosted = [one for one in ran if one.hosted]
     # a limit of the vendor's plan is common to all labels
@@ -140,7 +150,7 @@ def pools_of(bundle: Bundle) -> list[tuple[Shape, PoolLoad]]:
         return one.hosted, hosts if one.hosted else group_of[one.platform]
 
     pools, clock = grouped(ran, pool_of).values(), bundle.clock
-    found = [(shape_of(some, known, clock), load_of(some)) for some in pools]
+    found = [(shape_of(some, known, clock, recorded), load_of(some)) for some in pools]
     found.sort(key=lambda one: (-float(one[1].ran.sum()), one[0].platforms))
     return found
 
@@ -164,8 +174,11 @@ def _joined(attempts: Sequence[Attempt]) -> dict[str, str]:
 
 
 def load_of(attempts: Sequence[Attempt]) -> PoolLoad:
-    """Return jobs in order of arrival (ties: as in the records)."""
-    some = sorted(attempts, key=lambda one: one.eligible_at or 0.0)
+    """Return jobs in order of arrival (ties: of their starts, then as in the records).
+
+    Sources that round to seconds have many arrivals in one, and only the starts tell their order.
+    """
+    some = sorted(attempts, key=lambda one: (one.eligible_at or 0.0, one.started_at or 0.0))
     times = np.array([(one.eligible_at, one.started_at, one.finished_at) for one in some])
     arrived, started, finished = times.astype(np.float64).T
     return PoolLoad(
@@ -199,7 +212,27 @@ class PoolRunners(NamedTuple):
     ephemeral: bool
 
 
-def shape_of(attempts: Sequence[Attempt], runners: Mapping[str, Runner], clock: Clock) -> Shape:
+class RecordedNumbers(NamedTuple):
+    """Which attempts of jobs the records have, also in other pools, and such that never ran."""
+
+    known: set[tuple[str, int]]
+    #: earlier attempts are recorded, too, so one that is not there never ran
+    are_all: bool
+
+
+def _recorded(bundle: Bundle) -> RecordedNumbers:
+    known = {(attempt.job or attempt.id, attempt.attempt) for attempt in bundle.attempts}
+    are_all = bundle.manifest.source in NUMBERED_BY_RUN
+    are_all = are_all or any((job, number - 1) in known for job, number in known)
+    return RecordedNumbers(known, are_all)
+
+
+def shape_of(
+    attempts: Sequence[Attempt],
+    runners: Mapping[str, Runner],
+    clock: Clock,
+    recorded: RecordedNumbers,
+) -> Shape:
     """Return the profile of a pool, as the attempts that it ran show it.
 
     The order of the steps matters. The number of slots is needed to measure the gaps between jobs,
@@ -219,8 +252,10 @@ def shape_of(attempts: Sequence[Attempt], runners: Mapping[str, Runner], clock: 
     turnaround = pickup_time if mean_gap is None else max(mean_gap, pickup_time)
     normal_wait = pickup_time if pool.ephemeral else turnaround
 
-    # an ephemeral runner starts its job as soon as it has booted
-    pickup_after_boot = 0.0 if pool.ephemeral else pickup_time
+    warm_pickup = 0.0
+    if pool.ephemeral and gaps and pickup_time < WARM * turnaround:
+        warm_pickup = pickup_time
+    pickup_after_boot = warm_pickup if pool.ephemeral else pickup_time
     first_half_ends = load.begins + float(load.arrived[-1]) / 2
     came = comings(pool.attempts_by_name, load.begins, pickup_after_boot, first_half_ends)
     growth_time = float(np.ptp(came)) if len(came) else 0.0
@@ -240,7 +275,7 @@ def shape_of(attempts: Sequence[Attempt], runners: Mapping[str, Runner], clock: 
 
     labels = Counter(attempt.platform for attempt in attempts).most_common()
     ages = [ran[0].runner_age for ran in pool.attempts_by_name.values()]
-    missing = _missing(attempts)
+    missing = _missing(attempts, recorded)
     return Shape(
         platforms=tuple(label for label, _ in labels),
         hosted=pool.hosted,
@@ -251,6 +286,7 @@ def shape_of(attempts: Sequence[Attempt], runners: Mapping[str, Runner], clock: 
         stayed=_fewest(pool.lifetimes),
         slots=pool.slots,
         pickup_time=pickup_time,
+        warm_pickup=warm_pickup,
         turnaround=turnaround,
         turnarounds=len(gaps),
         ages=tuple(age for age in ages if age is not None),
@@ -342,13 +378,19 @@ def _loss_rate(ran: Floats, missing: int) -> float:
     return round(3600 * low, 4)
 
 
-def _missing(attempts: Sequence[Attempt]) -> int:
-    """Return how many earlier attempts of jobs are not in the records."""
-    known = {(one.job or one.id, one.attempt) for one in attempts}
+def _missing(attempts: Sequence[Attempt], recorded: RecordedNumbers) -> int:
+    """Return how many earlier attempts of jobs ran, and are not in the records.
+
+    Where a source lists earlier attempts, those that it does not list were skipped, or cancelled
+    before they started.
+    """
+    if recorded.are_all:
+        return 0
+    own = {(attempt.job or attempt.id, attempt.attempt) for attempt in attempts}
     return sum(
-        (job, number) not in known
-        for job, attempt in list(known)
-        for number in range(1, min(attempt, 100))
+        (job, number) not in recorded.known
+        for job, attempt in own
+        for number in range(1, min(attempt, MAX_ATTEMPTS))
     )
 
 

@@ -103,9 +103,12 @@ def _later(sizing: Mapping[str, Any], begins: float) -> dict[str, Any]:
 
 
 def times_of(shape: Shape) -> tuple[float, float]:
-    """Return how long a slot is held before a job and after it, seconds."""
+    """Return how long a slot is held before a job and after it, seconds.
+
+    After the job of a runner of one job the next runner boots, which is not part of either.
+    """
     if shape.ephemeral:
-        return 0.0, 0.0
+        return readable(shape.warm_pickup), 0.0
     before = readable(shape.pickup_time)
     return before, readable(max(0.0, shape.turnaround - before))
 
@@ -115,7 +118,7 @@ def scenario_text(
     pools: Sequence[tuple[dict[str, object], Sequence[str]]],
     scheduling: Mapping[str, object],
     remarks: Sequence[str],
-    errors: Mapping[str, float] | None,
+    errors: Mapping[str, object] | None,
     starts: str,
     trace_format: str = "bundle",
 ) -> str:
@@ -123,8 +126,8 @@ def scenario_text(
 
     ``starts``: weekday and time of day of the first arrival by the records' clock, if they have
     dates or numbers go by it.
-    ``errors`` are those of the waits of all pools together (shares), by key; ``trace_format``
-    that of the records.
+    ``errors`` are the section ``twin``: the errors of the waits of all pools together (shares),
+    and how well each pool waits as recorded; ``trace_format`` that of the records.
     """
     lines = [*(f"# {line}" for line in remarks), "version: 1", "name: twin", "seed: 1"]
     lines += [f"starts: {starts}", "pools:"] if starts else ["pools:"]
@@ -135,9 +138,14 @@ def scenario_text(
     lines += ["workload:", "  - trace:", f"      path: {value_text(path)}"]
     lines.append(f"      format: {trace_format}{FORMAT_REMARKS.get(trace_format, '')}")
     if errors is not None:
-        listed = ", ".join(f"{name}: {error:.4f}" for name, error in errors.items())
-        lines.append(f"twin: {{{listed}}}")
+        lines.append(f"twin: {{{', '.join(_marks(errors))}}}")
     return "\n".join([*lines, "scheduling:", *scheduling_lines(scheduling)]) + "\n"
+
+
+def _marks(errors: Mapping[str, object]) -> Iterator[str]:
+    """Yield the keys of the section ``twin``."""
+    for name, value in errors.items():
+        yield f"{name}: {value:.4f}" if isinstance(value, float) else f"{name}: {_flow(value)}"
 
 
 def scheduling_lines(scheduling: Mapping[str, object]) -> Iterator[str]:
@@ -154,7 +162,7 @@ def pool_keys(document: Mapping[str, object]) -> Iterator[str]:
 
 def _flow(value: object, key: str = "") -> str:
     if isinstance(value, Mapping):
-        inner = ", ".join(f"{name}: {_flow(one, name)}" for name, one in value.items())
+        inner = ", ".join(f"{_flow(name)}: {_flow(one, name)}" for name, one in value.items())
         return "{" + inner + "}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(_flow(one) for one in value) + "]"

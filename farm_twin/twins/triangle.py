@@ -20,7 +20,7 @@ from farm.results.comparison.significance import student_quantile
 from farm.results.formatting import readable_span
 from farm.scenario import load_scenario
 from farm.workload import build_jobs
-from farm_twin.twins.baseline import IDLE, MEAN_SHARE, SECONDS, Interval
+from farm_twin.twins.baseline import MEAN_SHARE, SECONDS, Interval
 from farm_twin.twins.pools import PoolLoad
 from farm_twin.twins.workload import workload_of
 
@@ -139,5 +139,4 @@ def _range(values: Sequence[float]) -> Interval:
 
 
 def _differ(found: float, wanted: float) -> bool:
-    most = SECONDS if wanted < IDLE else MEAN_SHARE * wanted
-    return abs(found - wanted) > most
+    return abs(found - wanted) > max(SECONDS, MEAN_SHARE * wanted)

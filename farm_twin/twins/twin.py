@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from time import process_time
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -17,6 +17,7 @@ from farm.columns import Floats
 from farm.core.errors import InputError, TraceError
 from farm.core.fields import json_name
 from farm.records.attempt import Attempt
+from farm.records.attempt_columns import AttemptColumns
 from farm.records.bundle import Bundle, write_bundle
 from farm.records.columns import CALENDAR
 from farm.records.reading import part
@@ -25,6 +26,8 @@ from farm.results.formatting import readable_percent, readable_span
 from farm.sim.engines import is_compiled
 from farm.units import many
 from farm.whole_files import write_document
+from farm_twin.diagnosis.evidence import Assumption
+from farm_twin.diagnosis.releases import RELEASE_TIME, RELEASED_SHARE, released_share
 from farm_twin.twins.baseline import (
     Check,
     HourCheck,
@@ -52,21 +55,34 @@ from farm_twin.twins.timetable import start_of
 from farm_twin.twins.triangle import Triangle, triangle
 from farm_twin.twins.tries import retries_go_first
 from farm_twin.twins.twin_players import Player, Written, retries_of
-from farm_twin.twins.verdict import ENOUGH, ON_AVERAGE, REPETITIONS, verdict_of
+from farm_twin.twins.verdict import (
+    BELIEVABLE,
+    ENOUGH,
+    ON_AVERAGE,
+    REPETITIONS,
+    Grade,
+    verdict_of,
+)
 
 Tell = Callable[[str, float], None]
+Certainty = Literal["sure", "likely", "cannot-tell"]
+"""How sure an answer of a twin can be, at best."""
 SMALL = 5.0
 """Seconds by which jobs may err more by arrival than in the order of the recorded starts."""
 EXPLAINED = {"cap", "gate", "idle runners"}
 """Flags that explain why jobs overtake each other."""
 HOPELESS = {"several slots", "cap", "gate"}
 """Flags of what no pool of slots waits for, however it is sized."""
-SEARCHED = 0.8
-"""Share of the work that is the search, about; the rest holds what was found against records."""
+REPEATED = 0.7
+"""Share of a pool's check that its repetitions take, about; the rest plays jobs like the recorded
+ones."""
 MOST_CALIBRATED = 10_000
 """Jobs of the first half that are played to find a candidate."""
-MOST_TIME = 60.0
-"""Seconds of a processor that are spent to find the candidates of all pools, at most."""
+MOST_TIME, SEARCH_SHARE = 55.0, 0.6
+"""Seconds of a processor that a twin takes, about, and the share of them for the search: the rest
+is to hold what was found against the records."""
+LEAST_REPETITIONS = 4
+"""Repetitions of a twin that are made although there is no time left."""
 MOST_TIME_FIRST, STEP = 8.0, 7
 """The same for a pool of a first scenario; and every how many candidates one is tried at once."""
 COMMON = ("fixed", "manual", "taskcluster", "target-wait", "keda", "buildkite")
@@ -91,11 +107,16 @@ class PoolTwin(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     triangle: Triangle | None
     #: candidates that were played
     played: int
+    #: how well it waits as recorded
+    grade: Grade
+    #: each job or on average
     believable: bool
     #: believable job by job, too, and not only on average
     job_by_job: bool
     #: in one sentence, why or why not
     verdict: str
+    #: the grade as the scenario keeps it, with the error or the reason
+    mark: str
 
 
 class Twin(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
@@ -110,6 +131,13 @@ class Twin(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     text: str
     #: what its reader must know
     remarks: list[str]
+    #: how sure an answer of it can be, at best
+    grade: Certainty
+    #: what was read and left out
+    evidence: list[str]
+    assumed: list[Assumption]
+    #: share of the jobs that came right after another's end, if it matters
+    open_loop: float | None = None
 
     @property
     def believable(self) -> bool:
@@ -119,7 +147,21 @@ class Twin(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     @property
     def sentence(self) -> str:
         """What was found, in one sentence."""
-        doubtful = [one.name for one in self.pools if not one.believable]
+        if self.open_loop is None:
+            return self._waits
+        return (
+            f"{self._waits}; but what it says of another farm is not sure: {self.open_loop:.0%} of "
+            f"the jobs, more than by chance, came within {RELEASE_TIME:g}s of another's end, and "
+            "are played as they came (open loop)"
+        )
+
+    @property
+    def _waits(self) -> str:
+        doubtful = [
+            f"{pool.name} ({pool.mark if pool.grade == 'rough' else pool.grade})"
+            for pool in self.pools
+            if not pool.believable
+        ]
         if len(doubtful) == len(self.pools):
             return "no simulated farm that waits as yours did was found"
         if doubtful:
@@ -136,7 +178,12 @@ class Twin(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
         )
 
 
-def twin_of(bundle: Bundle, path: str, tell: Tell = lambda *_: None) -> Twin:
+def twin_of(
+    bundle: Bundle,
+    path: str,
+    tell: Tell = lambda *_: None,
+    is_stopped: Callable[[], bool] = lambda: False,
+) -> Twin:
     """Return the twin of a farm, from the records in a bundle.
 
     Each pool is searched on the first half of its records and checked on the second. The search
@@ -147,9 +194,11 @@ def twin_of(bundle: Bundle, path: str, tell: Tell = lambda *_: None) -> Twin:
         bundle: the records.
         path: where the bundle lies, relative to the scenario's folder.
         tell: called with the current step, and the share of the work that is done (0 to 1).
+        is_stopped: whether the search is to end with what is known so far.
 
-    Raises TraceError for records without jobs, or with too few waits to check a twin.
+    Raises TraceError for records without jobs that ran.
     """
+    clock = _Time(is_stopped)
     trace_format = "bundle"
     if retries_go_first(bundle.attempts):
         trace_format = "bundle-retries-first"
@@ -157,10 +206,14 @@ def twin_of(bundle: Bundle, path: str, tell: Tell = lambda *_: None) -> Twin:
     ran = [attempt for attempt in bundle.attempts if attempt.ran is not None]
 
     pools = pools_of(bundle)
-    _require_enough_waits(pools, bundle.manifest.resolution_time)
+    if not pools:
+        raise TraceError(
+            "found no job with a start, an end and a time from which it waited; allowed: some"
+        )
+    has_waits = any(load.waited.max() > bundle.manifest.resolution_time for _, load in pools)
     shapes = [shape for shape, _ in pools]
     order = order_of(pools)
-    fits = _search_pools(pools, order, tell)
+    fits = _search_pools(pools, order, tell, clock)
 
     documents = _pool_documents(fits, ran)
     sections: list[tuple[dict[str, object], Sequence[str]]] = [
@@ -173,29 +226,98 @@ def twin_of(bundle: Bundle, path: str, tell: Tell = lambda *_: None) -> Twin:
     render = partial(
         scenario_text,
         path,
-        sections,
-        {"policy": "fifo", **order, **retries_of(shapes)},
+        scheduling={"policy": "fifo", **order, **retries_of(shapes)},
         starts=_start_of_scenario(fits, ran),
         trace_format=trace_format,
     )
 
-    draft = Written(render(remarks=(), errors=None), ran)
-    pool_twins = _check_pools(fits, documents, order, draft, tell)
+    draft = Written(render(pools=sections, remarks=(), errors=None), ran)
+    pool_twins = _check_pools(fits, documents, order, draft, tell, clock, has_waits=has_waits)
+    columns = AttemptColumns.of(bundle.attempts)
+    released = released_share(columns.arrived_at, columns.finished_at)
+    open_loop = released if released >= RELEASED_SHARE else None
+    grade = _certainty(pool_twins, open_loop)
     equivalent_weights = _equivalent_weights(pools, order)
     header = [
         f"A twin of the farm whose records are in {path}.",
         *(f"{pool.name}: {pool.verdict}" for pool in pool_twins),
         *equivalent_weights,
     ]
+    marks: dict[str, object] = {"grade": grade, **_errors(pool_twins)}
+    if open_loop is not None:
+        marks["open_loop"] = round(open_loop, 2)
+        header.insert(1, f"Open loop: {OPEN_LOOP.format(share=open_loop)}.")
+    marks["pools"] = {pool.name: pool.mark for pool in pool_twins}
+    for number, pool in enumerate(pool_twins):
+        if not pool.believable:
+            document, evidence = sections[number]
+            sections[number] = document, [f"do not rely on it: {pool.mark}", *evidence]
     return Twin(
         pools=pool_twins,
-        text=render(remarks=header, errors=_errors(pool_twins)),
-        remarks=[*equivalent_weights, *_caveats(fits, leftover)],
+        text=render(pools=sections, remarks=header, errors=marks),
+        remarks=[*equivalent_weights, *_caveats(fits, leftover, is_stopped=clock.is_stopped())],
+        grade=grade,
+        evidence=list(bundle.manifest.remarks),
+        assumed=list(_assumptions(open_loop, leftover)),
+        open_loop=open_loop,
     )
 
 
+class _Time:
+    """The processor time that a twin may take, and whether its user stopped it."""
+
+    def __init__(self, is_stopped: Callable[[], bool]) -> None:
+        self.is_stopped = is_stopped
+        began = process_time()
+        self.search_ends = began + SEARCH_SHARE * MOST_TIME
+        self.ends = began + MOST_TIME
+
+    @property
+    def left(self) -> float:
+        """Seconds until all must be done; none if the user stopped it."""
+        return 0.0 if self.is_stopped() else max(0.0, self.ends - process_time())
+
+
+OPEN_LOOP = (
+    "{share:.0%} of the jobs, more than by chance, came within "
+    f"{RELEASE_TIME:g}s of another's end, as jobs do that other jobs release; "
+    "here they come when they came, although they would come sooner on a faster farm"
+)
+
+
+def _certainty(pools: Sequence[PoolTwin], open_loop: float | None) -> Certainty:
+    """Return how sure an answer of a twin can be."""
+    grades = {pool.grade for pool in pools}
+    if "none" in grades:
+        return "cannot-tell"
+    if open_loop is not None or grades != {"each job"}:
+        return "likely"
+    return "sure"
+
+
+def _assumptions(
+    open_loop: float | None, leftover: tuple[dict[str, object], str] | None
+) -> Iterator[Assumption]:
+    """Yield what the records do not say, and what would be different otherwise."""
+    if open_loop is not None:
+        yield Assumption(
+            what="arrivals",
+            value="as recorded",
+            otherwise="released by other jobs, they come sooner on a faster farm and later on a "
+            "slower one, so a change of its size does less",
+        )
+    yield Assumption(
+        what="run times",
+        value="as recorded",
+        otherwise="other machines, caches or contention change run times, and waits with them",
+    )
+    if leftover is not None:
+        _, reason = leftover
+        yield Assumption(what=UNJUDGED, value="as many runners as jobs at once", otherwise=reason)
+
+
 def _search_pools(
-    pools: Sequence[tuple[Shape, PoolLoad]], order: Order, tell: Tell
+    pools: Sequence[tuple[Shape, PoolLoad]], order: Order, tell: Tell, clock: _Time
 ) -> list[_Fitted]:
     """Return the best candidate for each pool, within a common budget of processor time.
 
@@ -203,18 +325,18 @@ def _search_pools(
     """
     names = pool_names([shape for shape, _ in pools])
     total_jobs = jobs_left = sum(len(load.attempts) for _, load in pools)
-    deadline = process_time() + MOST_TIME
     fits = []
     for name, (shape, load) in zip(names, pools, strict=True):
         jobs = len(load.attempts)
         on_progress = part(
             partial(tell, f"pool {name} of {many(jobs, 'job')}"),
-            begin=SEARCHED * (total_jobs - jobs_left) / total_jobs,
-            length=SEARCHED * jobs / total_jobs,
+            begin=(total_jobs - jobs_left) / total_jobs,
+            length=jobs / total_jobs,
         )
         now = process_time()
-        budget = max(0.0, deadline - now) * jobs / jobs_left
-        fits.append(_fitted(name, shape, load, order, now + budget, on_progress))
+        until = now + max(0.0, clock.search_ends - now) * jobs / jobs_left
+        limit = _Limit(now, until, clock.is_stopped)
+        fits.append(_fitted(name, shape, load, order, limit, on_progress))
         jobs_left -= jobs
     return fits
 
@@ -251,13 +373,25 @@ def _check_pools(
     order: Order,
     written: Written,
     tell: Tell,
+    clock: _Time,
+    *,
+    has_waits: bool,
 ) -> list[PoolTwin]:
-    """Hold each pool of the written scenario against the second half of its records."""
+    """Hold each pool of the written scenario against the second half of its records.
+
+    How much of that is done is told anew, from 0 on: how long it takes has nothing to do with how
+    long the search took.
+    """
     pool_twins = []
     for number, (fit, document) in enumerate(zip(fits, documents, strict=True)):
-        done = SEARCHED + (1 - SEARCHED) * number / len(fits)
-        tell(f"pool {fit.name} against its records", done)
-        pool_twins.append(_checked(fit, document, order, written))
+        on_progress = part(
+            partial(tell, f"checking pool {fit.name}"),
+            begin=number / len(fits),
+            length=1 / len(fits),
+        )
+        on_progress(0.0)
+        check = _PoolCheck(fit, order, written, clock, on_progress)
+        pool_twins.append(check.twin(document, has_waits=has_waits))
     return pool_twins
 
 
@@ -274,11 +408,16 @@ def _waiting(pool: tuple[Shape, PoolLoad]) -> float:
 
 
 def _caveats(
-    fits: Sequence[_Fitted], leftover: tuple[dict[str, object], str] | None
+    fits: Sequence[_Fitted],
+    leftover: tuple[dict[str, object], str] | None,
+    *,
+    is_stopped: bool,
 ) -> Iterator[str]:
     """Yield what the reader of a twin must know about how it was made."""
-    if any(fit.less_far for fit in fits):
-        spent = f"{readable_span(MOST_TIME)} of a processor"
+    if is_stopped:
+        yield "stopped: the best of what was tried until then"
+    elif any(fit.less_far for fit in fits):
+        spent = f"{readable_span(SEARCH_SHARE * MOST_TIME)} of a processor"
         slow = "" if is_compiled() else WITHOUT_KERNEL
         yield f"searched less far: the best of what was tried in {spent}{slow}"
     if any(fit.shape.platforms == ("",) and fit.shape.ever > 1 for fit in fits):
@@ -320,11 +459,14 @@ def sizing_of(shape: Shape, load: PoolLoad, order: Order) -> Candidate | None:
     return None if best.algorithm == "fixed" else best
 
 
-def _errors(pools: Sequence[PoolTwin]) -> dict[str, float] | None:
-    """Return the errors of all jobs checked as scenarios have them; p95: of the worst pool."""
+def _errors(pools: Sequence[PoolTwin]) -> dict[str, float]:
+    """Return the errors of all jobs checked as scenarios have them; p95: of the worst pool.
+
+    None are known where no pool could be checked, or no job started.
+    """
     recorded, simulated, apart = _mean_waits(pools)
-    if not recorded:
-        return None
+    if not recorded or not math.isfinite(simulated):
+        return {}
     checks = [one.check for one in pools if one.check is not None]
     # a change may do by chance what a repetition does
     p95s = [
@@ -353,23 +495,22 @@ def _mean_waits(pools: Sequence[PoolTwin]) -> list[float]:
     return found
 
 
-def _require_enough_waits(pools: Sequence[tuple[Shape, PoolLoad]], resolution: float) -> None:
-    """Raise TraceError unless some pool has enough jobs, and some job waited."""
-    if not pools:
-        raise TraceError(
-            "found no job with a start, an end and a time from which it waited; allowed: some"
-        )
-    jobs_in_largest = max(len(load.attempts) for _, load in pools)
-    if jobs_in_largest < 2 * ENOUGH:
-        raise TraceError(
-            f"found {many(jobs_in_largest, 'job')} of a pool at most; allowed: {2 * ENOUGH} or "
-            "more, as half of them are needed to check the twin"
-        )
-    if all(load.waited.max() <= resolution for _, load in pools):
-        raise TraceError(
-            "every wait is zero: either there always was room, or the records do not have the "
-            "instant from which a job waited; allowed: records with waits"
-        )
+class _Limit(NamedTuple):
+    """How long a pool may be searched: instants of processor time, seconds."""
+
+    begins: float
+    until: float
+    is_stopped: Callable[[], bool]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether to end with the best so far."""
+        return process_time() >= self.until or self.is_stopped()
+
+    @property
+    def share(self) -> float:
+        """The share of the time that is spent."""
+        return (process_time() - self.begins) / max(1e-9, self.until - self.begins)
 
 
 class _Fitted(NamedTuple):
@@ -392,7 +533,7 @@ def _fitted(
     shape: Shape,
     load: PoolLoad,
     order: Order,
-    until: float,
+    limit: _Limit,
     show: Callable[[float], None],
 ) -> _Fitted:
     middle = _middle(load.arrived)
@@ -403,8 +544,9 @@ def _fitted(
         played = telling(load, half, MOST_CALIBRATED)
     # no pool of slots explains it: the first one shows by how much
     is_hopeless = any(one.kind in HOPELESS and not one.small for one in flags)
-    until = 0.0 if is_hopeless else until
-    fits, search, hidden = _calibrated(shape, load, order, played, until, show)
+    if is_hopeless:
+        limit = limit._replace(until=0.0)
+    fits, search, hidden = _calibrated(shape, load, order, played, limit, show)
     candidate = fits[0].candidate
     if candidate.algorithm == "manual":
         # runners that come and go seem idle while they are away
@@ -420,46 +562,90 @@ def _fitted(
     return _Fitted(name, shape, load, middle, candidate, search.played, evidence, flags, less_far)
 
 
-def _checked(one: _Fitted, document: dict[str, object], order: Order, written: Written) -> PoolTwin:
-    """Hold the pool, as it is ``written``, against the second half of its records."""
-    shape, load, middle = one.shape, one.load, one.middle
-    candidate = msgspec.structs.replace(one.candidate, scheduling=order)
-    found: Check | None = None
-    sides: Triangle | None = None
-    hours: list[HourCheck] = []
-    if min(middle, len(load.waited) - middle) >= ENOUGH:
-        waits = written.waits(load)
-        found = check(load.waited[middle:], waits[middle:])
-        # a small difference may grow, so that other jobs wait, and as long on average
-        chaotic = candidate.algorithm not in ("fixed", "manual") or bool(order)
-        if shape.loss_rate or (chaotic and not (found.job_by_job and found.on_average)):
-            numbers = range(1, REPETITIONS + 1)
-            draws = [written.waits(load, number)[middle:] for number in numbers]
-            is_random = shape.loss_rate > 0
-            place = median_place(draws) if is_random else 0
-            found = check_of_draws(load.waited[middle:], draws, place, is_random=is_random)
-        player = Player(shape, load)
-        at = load.begins + shape.clock.ahead + load.arrived[middle:]
-        hours = by_hour(at, load.waited[middle:], waits[middle:])
-        sides = triangle(load, waits, lambda jobs, seed: player.play_others(candidate, jobs, seed))
-    believable, verdict = verdict_of(found, one.flags)
-    return PoolTwin(
-        name=one.name,
-        platforms=shape.platforms,
-        algorithm=candidate.algorithm,
-        document=document,
-        scheduling=dict(order),
-        shape=shape,
-        evidence=one.evidence,
-        flags=one.flags,
-        check=found,
-        hours=hours,
-        triangle=sides,
-        played=one.played,
-        believable=believable,
-        job_by_job=believable and found is not None and found.job_by_job,
-        verdict=verdict,
-    )
+class _PoolCheck:
+    """Holds a pool, as it is written, against the second half of its records."""
+
+    def __init__(
+        self,
+        fit: _Fitted,
+        order: Order,
+        written: Written,
+        clock: _Time,
+        on_progress: Callable[[float], None],
+    ) -> None:
+        self.fit = fit
+        self.order = order
+        self.written = written
+        self.clock = clock
+        self.on_progress = on_progress
+        self.recorded = fit.load.waited[fit.middle :]
+
+    def twin(self, document: dict[str, object], *, has_waits: bool) -> PoolTwin:
+        """Return the pool and how well it waits; ``has_waits``: some job of the farm waited."""
+        fit, load = self.fit, self.fit.load
+        checked: Check | None = None
+        sides: Triangle | None = None
+        hours: list[HourCheck] = []
+        if min(fit.middle, len(self.recorded)) >= ENOUGH:
+            waits = self.written.waits(load)
+            checked = self._check(waits[fit.middle :])
+            arrived_at = load.begins + fit.shape.clock.ahead + load.arrived[fit.middle :]
+            hours = by_hour(arrived_at, self.recorded, waits[fit.middle :])
+            self.on_progress(REPEATED)
+            sides = self._triangle(waits)
+        verdict = verdict_of(checked, fit.flags, has_waits=has_waits)
+        return PoolTwin(
+            name=fit.name,
+            platforms=fit.shape.platforms,
+            algorithm=fit.candidate.algorithm,
+            document=document,
+            scheduling=dict(self.order),
+            shape=fit.shape,
+            evidence=fit.evidence,
+            flags=fit.flags,
+            check=checked,
+            hours=hours,
+            triangle=sides,
+            played=fit.played,
+            grade=verdict.grade,
+            believable=verdict.grade in BELIEVABLE,
+            job_by_job=verdict.grade == "each job",
+            verdict=verdict.text,
+            mark=verdict.mark,
+        )
+
+    def _check(self, simulated: Floats) -> Check:
+        """Return how far simulated waits are from the recorded ones, with repetitions if need be.
+
+        A small difference may grow in a pool whose size follows its queue, or whose order is not
+        that of arrival, so that other jobs wait, and as long on average. Where time is short it is
+        repeated less often.
+        """
+        shape = self.fit.shape
+        first = check(self.recorded, simulated)
+        is_random = shape.loss_rate > 0
+        is_chaotic = self.fit.candidate.algorithm not in ("fixed", "manual") or bool(self.order)
+        is_near = first.job_by_job and first.on_average
+        if not is_random and (is_near or not is_chaotic):
+            return first
+        draws = []
+        for number in range(1, REPETITIONS + 1):
+            has_time = number <= LEAST_REPETITIONS or self.clock.left > 0
+            if has_time or self.written.has(number):
+                draws.append(self.written.waits(self.fit.load, number)[self.fit.middle :])
+            self.on_progress(REPEATED * number / REPETITIONS)
+        place = median_place(draws) if is_random else 0
+        return check_of_draws(self.recorded, draws, place, is_random=is_random)
+
+    def _triangle(self, waits: Floats) -> Triangle | None:
+        """Return how jobs like the recorded ones wait; None: there is no time for them."""
+        if not self.clock.left:
+            return None
+        player = Player(self.fit.shape, self.fit.load)
+        candidate = msgspec.structs.replace(self.fit.candidate, scheduling=self.order)
+        return triangle(
+            self.fit.load, waits, lambda jobs, seed: player.play_others(candidate, jobs, seed)
+        )
 
 
 def _middle(arrived: Floats) -> int:
@@ -473,13 +659,12 @@ def _calibrated(
     load: PoolLoad,
     order: Order,
     part: slice,
-    until: float,
+    limit: _Limit,
     show: Callable[[float], None],
 ) -> tuple[list[Fit], Search, Flag | None]:
     """Return the candidate that waits as this part of the jobs did, then other algorithms' best.
 
-    The flag is there if jobs were started in another ``order`` than shows. ``until``: when the
-    search ends, processor time (s).
+    The flag is there if jobs were started in another ``order`` than shows.
     """
     overtaken = overtaking(load, shape)
     in_order = shape.hosted or overtaken < OVERTAKEN
@@ -489,14 +674,14 @@ def _calibrated(
     player = Player(shape, load)
     # in a wrong order no number fits
     scheduling = as_recorded(order) if order or not in_order else {}
-    candidates, began = list(candidates_of(shape)), process_time()
+    candidates = list(candidates_of(shape))
 
     def play(candidate: Candidate) -> Floats:
-        spent = (process_time() - began) / max(1e-9, until - began)
-        show(min(1.0, max(spent, search.played / (len(candidates) + MOST_SEARCHED))))
+        tried = search.played / (len(candidates) + MOST_SEARCHED)
+        show(min(1.0, max(limit.share, tried)))
         return player.play(candidate, played)
 
-    search = Search(play, recorded, lambda: process_time() >= until)
+    search = Search(play, recorded, lambda: limit.is_over)
     is_shared = "fair_share" in order
     fits = search.best(_in_order(candidates, scheduling), 0 if is_shared else ANEW)
     if is_shared and fits[0].error > EXACT * float(recorded.mean()) and not search.is_over:
@@ -517,20 +702,36 @@ def _in_order(candidates: Sequence[Candidate], order: Order) -> list[Candidate]:
 
 
 def write_twin(
-    bundle: Bundle, source: Path | None, out: Path, tell: Tell = lambda *_: None
+    bundle: Bundle,
+    source: Path | None,
+    out: Path,
+    tell: Tell = lambda *_: None,
+    is_stopped: Callable[[], bool] = lambda: False,
+    *,
+    strict: bool = False,
 ) -> Twin:
-    """Make the twin of a bundle and write its scenario, if any pool is believable.
+    """Make the twin of a bundle and write its scenario.
 
-    Without the bundle's ``source`` (a directory), it is written beside ``out``. Raises InputError
-    where ``out`` exists.
+    It is written however well it waits as the farm did, as the best model that there is: its pools
+    are graded, and answers that rest on one that is not believable say so first.
+
+    Args:
+        bundle: the records.
+        source: the bundle's directory; None: it is written beside ``out``.
+        out: the new scenario.
+        tell: called with the current step, and the share of the work that is done (0 to 1).
+        is_stopped: whether the search is to end with what is known so far.
+        strict: write nothing unless all pools are believable.
+
+    Raises InputError where ``out`` exists.
     """
     if out.exists():
         raise InputError(f"{out}: exists already; allowed: a new file")
     place = source or out.with_suffix(".records")
     if source is None and place.exists():
         raise InputError(f"{place}: exists already, and the records would be kept there")
-    twin = twin_of(bundle, os.path.relpath(place, out.parent), tell)
-    if not any(one.believable for one in twin.pools):
+    twin = twin_of(bundle, os.path.relpath(place, out.parent), tell, is_stopped)
+    if strict and not twin.believable:
         return twin
     if source is None:
         write_bundle(place, bundle)

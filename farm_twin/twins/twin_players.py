@@ -76,6 +76,10 @@ class Written:
         found = self._waits[number]
         return np.array([found[one.id] for one in load.attempts])
 
+    def has(self, number: int) -> bool:
+        """Return whether a repetition was played already, for another pool."""
+        return number in self._waits
+
     def _moved(self, number: int) -> tuple[OneLoad, Places]:
         """Return the jobs as they might come another time, and the recorded place of each."""
         arrived = self._jobs.array("arrived_at")

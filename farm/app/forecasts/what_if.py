@@ -18,7 +18,7 @@ from farm.columns import Floats
 from farm.core.errors import InputError, StateError
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.live.operating.answers import FarmImage
-from farm.results.formatting import spoken_span
+from farm.results.formatting import after_caveat, spoken_span
 from farm.scenario import Scenario, TwinErrors
 from farm.scenario.model import NOT_DISTINGUISHABLE
 from farm.sim.rollouts.rollout import Fork, rollouts
@@ -87,8 +87,8 @@ class WhatIf(msgspec.Struct, frozen=True, omit_defaults=True):
     platforms: tuple[PlatformForecast, ...]
     #: the slowest first, as it is now
     jobs: tuple[JobForecast, ...]
-    #: of a farm's twin: its errors, mean and p95, shares
-    twin: dict[str, float] | None = None
+    #: of a farm's twin: its errors, as in its scenario
+    twin: dict[str, Any] | None = None
     #: of all waiting jobs' mean wait as it is, and of its difference with the changes
     mean_wait: Range | None = None
     change: Range | None = None
@@ -100,6 +100,11 @@ class WhatIf(msgspec.Struct, frozen=True, omit_defaults=True):
         ``With pools.linux.builders=+3 the 3,000 waiting jobs wait 5.7 h on average instead of
         7.5 h; the last of them most likely starts in 11 h instead of 15 h.``
         """
+        caveat = "" if self.twin is None else TwinErrors.model_validate(self.twin).caveat
+        return after_caveat(caveat, self._answer)
+
+    @property
+    def _answer(self) -> str:
         futures = [[one.now, one.then] if one.then else [one.now] for one in self.platforms]
         start = [all(wait[MEAN_WAIT] is not None for wait in waits) for waits in futures]
         never = [

@@ -18,7 +18,7 @@ from farm.core.errors import InputError
 from farm.results.figures.chart import time_unit
 from farm.results.figures.lines import KINDS, Figure, write_figures
 from farm.results.figures.page import made_by
-from farm.results.formatting import sentence
+from farm.results.formatting import after_caveat, sentence
 from farm.results.money import is_money, readable_cost, readable_monthly, unit_of_cost
 from farm.results.output_file import check_output
 from farm.results.summary.objectives import Term, check_pools, parse_objective
@@ -156,6 +156,12 @@ def _print(found: SizePlan, terms: Sequence[Term], options: PlanOptions, *, ever
 
 
 def _answer(found: SizePlan, terms: Sequence[Term], options: PlanOptions) -> str:
+    caveat = "" if found.twin is None else found.twin.caveat
+    return after_caveat(caveat, _size(found, terms, options))
+
+
+def _size(found: SizePlan, terms: Sequence[Term], options: PlanOptions) -> str:
+    """Return which size the objective needs, or why none was found."""
     objective = " and ".join(map(str, terms))
     if found.best is None:
         return f"{objective}: {found.why}"

@@ -72,6 +72,7 @@ def with_size(run: Path) -> str:
 def show(result: Result, *, as_json: bool, quiet: bool) -> None:
     """Print the summary as a table or as JSON; warnings on standard error."""
     summary = result.kept.summary
+    answer = ""
     if as_json:
         print_json(summary, pretty=True)
     else:
@@ -80,7 +81,8 @@ def show(result: Result, *, as_json: bool, quiet: bool) -> None:
         note(styled(sentence(answer), "bold"))
         note(table.render_summary(summary))
     remark(*(f"warning: {one}" for one in summary.warnings))
-    remark(*(f"remark: {one}" for one in summary.remarks))
+    # a twin's caveat stands before the answer already
+    remark(*(f"remark: {one}" for one in summary.remarks if one not in answer))
 
 
 def exit_code(summary: Summary) -> int:

@@ -67,12 +67,18 @@ def _that_ran(path: Path) -> tuple[list[Attempt], dict[str, int]]:
 
 
 def records_of(ran: list[Attempt], left_out: dict[str, int]) -> Records:
-    """Return attempts, each of which ran, as the jobs of a trace."""
-    happened = Happened.of(ran)
+    """Return attempts, each of which ran, as the jobs of a trace.
+
+    Of those that arrived at one instant, as many do where a source rounds to seconds, the one that
+    started first comes first.
+    """
     eligible = times_of(ran, "eligible_at")
     arrived = np.where(np.isnan(eligible), times_of(ran, "submitted_at"), eligible)
+    order = np.lexsort((times_of(ran, "started_at"), arrived))
+    ran = [ran[row] for row in order.tolist()]
+    happened = Happened.of(ran)
     return Records(
-        arrived - arrived.min(),
+        arrived[order] - arrived.min(),
         happened.ran,
         [one.id for one in ran],
         _details(ran),

@@ -12,8 +12,16 @@ from farm.results.comparison.compared_values import ComparedRuns, PairComparison
 from farm.results.comparison.differences import setting_name
 from farm.results.comparison.metrics import PER_MONTH, Metric, metrics_named, readable
 from farm.results.comparison.significance import ends_of
-from farm.results.formatting import readable_percent, spoken_in, spoken_span, spoken_unit
+from farm.results.formatting import (
+    after_caveat,
+    readable_percent,
+    spoken_in,
+    spoken_span,
+    spoken_unit,
+)
 from farm.results.money import Currency, is_money, readable_cost, readable_monthly
+from farm.results.summary.answer import known_run_times
+from farm.scenario import TwinErrors
 
 WAIT, COST, RESPONSE = "waiting_time mean", "cost", "response_time mean"
 SHORTER, LONGER = ("better", "shorter", "less"), ("worse", "longer", "more")
@@ -21,6 +29,8 @@ UNKNOWN = "; with one run of each the noise is unknown"
 FEW = 10
 FEW_SEEDS = "; more seeds (--replications) may tell more settings apart"
 """Said where fewer than ``FEW`` seeds left a difference within the noise."""
+POLICY = "scheduling.policy"
+"""The axis of a sweep over policies."""
 OF_JOBS = ("waiting_time", "response_time", "stretch", "matrix_response_time", "fairness_index")
 """Metrics of what jobs get; that fewer idle builders cost less is no news."""
 STILL = ("same", "noise", "small")
@@ -198,6 +208,14 @@ def _alike(one: Choice, base: Choice) -> str:
 
 def answer_of_sweep(sweep: SweptSettings, metric: Metric = MEAN_WAIT) -> str:
     """Return the first sentence on a sweep, by a metric and cost; where no job starts, so."""
+    caveat = "" if sweep.twin is None else TwinErrors.model_validate(sweep.twin).caveat
+    answer = _answer_of_sweep(sweep, metric)
+    if sweep.twin is not None:
+        answer += known_run_times(sweep.axes.get(POLICY, ()))
+    return after_caveat(caveat, answer)
+
+
+def _answer_of_sweep(sweep: SweptSettings, metric: Metric) -> str:
     choices = list(choices_of_sweep(sweep, metric))
     few = len(sweep.seeds) < FEW and any(one.verdict == "noise" for one in choices)
     noise = UNKNOWN if len(sweep.seeds) == 1 else FEW_SEEDS if few else ""
@@ -312,6 +330,12 @@ def answer_of_comparison(comparison: ComparedRuns) -> str:
 
     Of a live run and its simulation: how well they agree.
     """
+    twins = [TwinErrors.model_validate(pair.twin) for pair in comparison.pairs if pair.twin]
+    caveat = next((twin.caveat for twin in twins if twin.caveat), "")
+    return after_caveat(caveat, _answer_of_comparison(comparison))
+
+
+def _answer_of_comparison(comparison: ComparedRuns) -> str:
     first = comparison.pairs[0]
     if len(comparison.pairs) == 1 and len(set(first.worlds)) == 2:
         apart = first.agreement.mean_response_relative

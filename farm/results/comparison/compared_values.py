@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from farm.core.fields import json_name
@@ -69,8 +71,8 @@ class PairComparison(msgspec.Struct, frozen=True):
     jobs: JobByJob | None
     agreement: Agreement
     note: str = ""
-    #: of a farm's twin: its errors, mean and p95, shares; of two, those of the worse
-    twin: dict[str, float] | None = None
+    #: of a farm's twin: its errors, as in its scenario; of two, those of the worse
+    twin: dict[str, Any] | None = None
     parts: tuple[PartComparison, ...] = ()
     #: what the scenarios differ in, seeds that are pooled apart; None: they cannot be read
     differences: tuple[Difference, ...] | None = ()
@@ -120,8 +122,8 @@ class SweptSettings(msgspec.Struct, frozen=True, kw_only=True):
     axes: dict[str, list[str]]
     seeds: list[int]
     relevant: float
-    #: of a farm's twin: its errors, mean and p95, shares
-    twin: dict[str, float] | None = None
+    #: of a farm's twin: its errors, as in its scenario
+    twin: dict[str, Any] | None = None
     rows: tuple[SweepRow, ...]
     #: of costs; empty: the pools have prices without one; left out: costs are builder-hours
     currency: str | msgspec.UnsetType = msgspec.UNSET

@@ -55,7 +55,9 @@ def of_run(answer: str, summary: Summary) -> Iterator[str]:
             f"one in twenty more than {readable_span(wait.p95)}."
         )
     yield _of_builders(summary)
-    yield from (sentence(one.rstrip(".")) for one in (*summary.warnings, *summary.remarks))
+    # a twin's caveat stands before the answer already
+    others = [one for one in (*summary.warnings, *summary.remarks) if one not in answer]
+    yield from (sentence(one.rstrip(".")) for one in others)
 
 
 def of_run_in_progress(summary: Summary, jobs: JobTable, at: float) -> Iterator[str]:

@@ -10,7 +10,7 @@ import numpy as np
 from farm.columns import Flags, Floats, time_within
 from farm.core.model import Platform
 from farm.results.figures.time_axis import WallClock, instant
-from farm.results.formatting import spoken_in, spoken_number, spoken_span, spoken_unit
+from farm.results.formatting import after_caveat, spoken_in, spoken_number, spoken_span, spoken_unit
 from farm.results.money import Currency, is_money, readable_monthly
 from farm.results.summary.costs import Part
 from farm.results.summary.lateness import MAX_SHARE, Lateness
@@ -27,6 +27,8 @@ FEW_DAYS = 3
 """From as many days on, waits may be told by the hour of the day."""
 MOST_HOURS = 8
 """More hours of each day than this are most of the time."""
+BY_RUN_TIME, FOREKNOWN = ("sjf", "ljf"), ("declared", "oracle")
+"""Beginnings of policies that go by run times, and the estimators that say the recorded ones."""
 FULL = 0.8
 """Share of slots that run a job while others wait, from which builders are what is missing."""
 BOOTS = 1.25
@@ -113,7 +115,26 @@ def answer_of_run(
             where = "in simulation, " if summary.world == "live" and advice.remedies else ""
             advised = _advised(advice, wait.p95, several_pools=len(scenario.pools) > 1)
             text += f"; {where}{advised}"
-    return "; ".join([*_lateness(summary, scenario), text, *ended])
+    answer = "; ".join([*_lateness(summary, scenario), text, *ended])
+    if scenario is None or scenario.twin is None:
+        return answer
+    if scenario.scheduling.runtime_estimates in FOREKNOWN:
+        answer += known_run_times([scenario.scheduling.policy])
+    return after_caveat(scenario.twin.caveat, answer)
+
+
+def known_run_times(policies: Sequence[str]) -> str:
+    """Return that policies of a twin go by recorded run times; empty: none does.
+
+    Of a real farm's jobs these are known only after they have run.
+    """
+    names = [name for name in policies if name.startswith(BY_RUN_TIME)]
+    if not names:
+        return ""
+    return (
+        f"; {' and '.join(names)}: by the recorded run times, which no scheduler knows beforehand, "
+        "unless scheduling.runtime_estimates says otherwise"
+    )
 
 
 def _lateness(summary: Summary, scenario: Scenario | None) -> list[str]:
