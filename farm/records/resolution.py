@@ -186,11 +186,16 @@ def _longest_sliver(overlaps: _Overlaps, resolution: float) -> float:
     runner = overlaps.runner
     overlaps_of_runner = np.bincount(runner[is_beyond], minlength=int(runner.max()) + 1)
     is_short = is_beyond & (lengths <= LIMITS.max_share_of_shorter * overlaps.shorter)
-    for share, least in LIMITS.sliver_shares:
-        is_sliver = is_short & (lengths <= share * overlaps.mean_run_time)
+    candidates = [
+        (is_short & (lengths <= share * overlaps.mean_run_time), least)
+        for share, least in LIMITS.sliver_shares
+    ]
+    # a start and an end that were both rounded are off by twice as much
+    candidates.append((is_beyond & (lengths <= 2 * resolution + ROUNDING), 1))
+    for is_sliver, least in candidates:
         slivers_of_runner = np.bincount(runner[is_sliver], minlength=len(overlaps_of_runner))
         has_slivers = slivers_of_runner >= LIMITS.min_share_of_slivers * overlaps_of_runner
-        is_sliver &= has_slivers[runner]
-        if int(is_sliver.sum()) >= least:
-            return float(lengths[is_sliver].max())
+        is_alone = is_sliver & has_slivers[runner]
+        if int(is_alone.sum()) >= least:
+            return float(lengths[is_alone].max())
     return 0.0

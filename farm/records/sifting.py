@@ -158,7 +158,8 @@ def _distinct(found: Iterable[Attempt], reading: Reading, *, unique_ids: bool) -
 def _is_copy(one: Attempt, other: Attempt, *, unique_ids: bool) -> bool:
     """Return whether two records are of the same attempt; one of them may be older."""
     if unique_ids:
-        return abs(one.submitted_at - other.submitted_at) <= MAX_AGE_OF_COPY
+        is_same_job = one.kind == other.kind and one.matrix == other.matrix
+        return is_same_job and abs(one.submitted_at - other.submitted_at) <= MAX_AGE_OF_COPY
     if one.attempt != other.attempt:
         return False
     pairs = (

@@ -26,6 +26,7 @@ from farm_twin.diagnosis.evidence import Assumption, Effect, Finding
 from farm_twin.diagnosis.figures import FarmFigures
 from farm_twin.diagnosis.releases import RELEASE_TIME, RELEASED_SHARE, released_share
 from farm_twin.importing import ROUNDED
+from farm_twin.sources.slurm import NO_PROCESSORS
 
 
 class SanityLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -245,6 +246,16 @@ def overlaps_by_a_sliver(examined: Examined) -> Finding | None:
 
 def columns_of_slots_unused(examined: Examined) -> Finding | None:
     """A column may say how many slots a job took, and is not read as that."""
+    if examined.noted(NO_PROCESSORS):
+        return Finding(
+            rule="capacity columns unused",
+            text="each job counts as one slot, as no column says how many processors it had",
+            effect="weakens",
+            assumed=Assumption(
+                "slots of a job", "1", "where jobs fit in decides over waits, not their number"
+            ),
+            reversed_if="jobs take several processors (sacct --format=…,AllocCPUS says so)",
+        )
     if (examined.attempts.slots != 1).any():
         return None
     columns = sorted(

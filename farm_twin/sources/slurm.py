@@ -43,6 +43,8 @@ _FREE_TEXT = (
 #: the columns of processors that a job had, and those that it had asked for
 _ALLOCATED = ("AllocCPUS", "NCPUS")
 _GRES, _CPUS = re.compile(r"gres/([^=,]+)="), re.compile(r"\bcpu=(\d+)")
+NO_PROCESSORS = "without a column of processors (AllocCPUS), counted as one each"
+"""What is noted of jobs that may have taken any part of a node."""
 ENDLESS = 2.0**32 - 2
 """From here on a number of seconds is how Slurm writes that there is none."""
 _OPEN = {"PENDING", "RUNNING", "SUSPENDED", "REQUEUE_HOLD", "CONFIGURING", "COMPLETING"}
@@ -295,7 +297,7 @@ def _processors(row: dict[str, str], reading: Reading) -> int:
     counts += _CPUS.findall(row.get("ReqTRES", ""))
     known = [int(count) for count in counts if count.isdigit() and int(count) > 0]
     if not known:
-        reading.noted["without a column of processors (AllocCPUS), counted as one each"] += 1
+        reading.noted[NO_PROCESSORS] += 1
     return known[0] if known else 1
 
 
