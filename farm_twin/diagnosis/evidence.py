@@ -38,6 +38,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     #: the condition on which the verdict is reversed, and which column, call or option settles it;
     #: empty: it cannot be reversed by this
     reversed_if: str = ""
+    #: what is added to an answer on another number of slots
+    about_slots: str = ""
 
     def is_about(self, platform: str) -> bool:
         """Return whether this is said of a platform."""

@@ -377,6 +377,7 @@ def arrivals_that_follow_ends(examined: Examined) -> Finding | None:
             "as they were recorded (open-loop)",
             "on a larger farm they come sooner, and need more slots than is said",
         ),
+        about_slots="with arrivals as they were (open-loop): on more slots jobs would come sooner",
     )
 
 

@@ -25,6 +25,10 @@ Kind = Literal[
 ]
 
 
+ABOUT_SLOTS: tuple[Kind, ...] = ("short of servers", "bursts", "fine")
+"""Verdicts that say how many slots would do."""
+
+
 class VerdictLimits(msgspec.Struct, frozen=True, kw_only=True):
     """From where on a figure is worth a word, or decides over the verdict."""
 
@@ -97,6 +101,9 @@ def verdicts(
     elif reversing and kind != "cannot tell":
         conditions = ", and unless ".join(finding.reversed_if for finding in reversing)
         text = f"unless {conditions}: {text}"
+    if figures.servers_needed is not None and kind in ABOUT_SLOTS:
+        additions = [finding.about_slots for finding in about if finding.about_slots]
+        text = "; ".join([text, *additions])
     evidence = (*_evidence(figures, manifest), *(finding.text for finding in about))
     assumed = (
         *_assumptions(figures, resolution, objective),
