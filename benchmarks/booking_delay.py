@@ -26,10 +26,10 @@ from farm.core.model import Job, Platform
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
-from farm.forecasts.runtime.registry import make_estimator
+from farm.forecasts.runtime.estimator_registry import make_estimator
+from farm.live.live_options import LiveOptions, Stays
 from farm.live.operating.client import FarmClient
 from farm.live.operating.control_plane import ControlPlane
-from farm.live.options import LiveOptions, Stays
 from farm.live.redis.connection import connect
 from farm.live.redis.server import choose_server
 from farm.live.run import Watchers, run_live

@@ -22,7 +22,7 @@ from farm.core.dispatching.heavy_light import heavy_share
 from farm.core.events import BuilderJoined, JobFinished, JobsSubmitted
 from farm.core.model import Builder, Job
 from farm.core.policies import POLICIES, PolicyOptions
-from farm.core.queues.fair_share.keys import PathExtractor
+from farm.core.queues.fair_share.path_keys import PathExtractor
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import HeavyLightOptions, SchedulingRules
 from farm.core.scheduler import Scheduler

@@ -24,11 +24,11 @@ from farm.core.model import Job, Platform
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
-from farm.forecasts.runtime.registry import make_estimator
-from farm.live.options import LiveOptions
+from farm.forecasts.runtime.estimator_registry import make_estimator
+from farm.live.live_options import LiveOptions
 from farm.live.redis.server import choose_server
 from farm.live.run import Watchers, run_live
-from farm.results.table.records import Recorder
+from farm.results.table.recorder import Recorder
 
 PLATFORM = Platform("amd64", True)
 BUILDERS = 40

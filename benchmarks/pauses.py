@@ -25,18 +25,18 @@ from farm.core.driver import World
 from farm.core.events import Event
 from farm.core.model import Job, Platform
 from farm.core.pools.spec import PoolSpec
-from farm.core.queues.fair_share.keys import PathExtractor
+from farm.core.queues.fair_share.path_keys import PathExtractor
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.forecasts.dispatch.at_submission import EstimatingWorld
 from farm.forecasts.dispatch.formula_at_submission import FormulaForecaster
 from farm.forecasts.dispatch.launchpad_formula import RULES
+from farm.forecasts.runtime.estimator_registry import make_estimator
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
-from farm.forecasts.runtime.registry import make_estimator
 from farm.live.host_processes import HostProcesses
+from farm.live.live_options import LiveOptions
 from farm.live.operating.control_plane import ControlPlane
-from farm.live.options import LiveOptions
 from farm.live.run import Watchers, run_live
 from farm.live.wire.pool_report import FarmStatus
 from farm.live.world import LiveWorld

@@ -21,8 +21,8 @@ from farm.core.events import BuilderJoined, JobsSubmitted
 from farm.core.model import Builder, Job, Platform
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import FarmSnapshot, snapshot_of
+from farm.forecasts.runtime.estimator_registry import make_estimator
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
-from farm.forecasts.runtime.registry import make_estimator
 from farm.scenario import Scenario, parse_scenario
 from farm.sim.rollouts.rollout import Fork, rollouts
 from farm.workload import stream

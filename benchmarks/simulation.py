@@ -31,8 +31,8 @@ from farm.core.policies import fifo
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
-from farm.forecasts.runtime.registry import make_estimator
-from farm.results.table.records import Recorder
+from farm.forecasts.runtime.estimator_registry import make_estimator
+from farm.results.table.recorder import Recorder
 from farm.sim.fast.job_arrays import JobArrays, load_of
 from farm.sim.fast.kernel import native
 from farm.sim.fast.play import PlayedFarm

@@ -86,13 +86,13 @@ if TYPE_CHECKING:
     from farm.app.report import report
     from farm.app.runs.advice import ComputedAdvice
     from farm.app.smallest_pools import SizePlan, plan
-    from farm.app.sweeps.sweep import SweepResult, sweep
+    from farm.app.sweeps.swept import SweepResult, sweep
     from farm.core.errors import FarmError, InputError, RunError, ServerError
     from farm.core.model import Job, Platform
     from farm.core.pools.algorithm import PoolSnapshot
     from farm.results.table.job_table import JobTable
-    from farm.scenario.examples import examples
     from farm.scenario.model import Scenario
+    from farm.scenario.packaged_examples import examples
     from farm_twin.own_farm import Diagnosis, doctor, twin
     from farm_twin.twins.twin import Twin
 
@@ -135,12 +135,12 @@ _PLACES = {
     "farm.app.report": ("report",),
     "farm.app.runs.advice": ("ComputedAdvice",),
     "farm.app.recorded.result": ("Result", "Results", "compare", "open_run"),
-    "farm.app.sweeps.sweep": ("SweepResult", "sweep"),
+    "farm.app.sweeps.swept": ("SweepResult", "sweep"),
     "farm.core.errors": ("FarmError", "InputError", "RunError", "ServerError"),
     "farm.core.model": ("Job", "Platform"),
     "farm.core.pools.algorithm": ("PoolSnapshot",),
     "farm.results.table.job_table": ("JobTable",),
-    "farm.scenario.examples": ("examples",),
+    "farm.scenario.packaged_examples": ("examples",),
     "farm.scenario.model": ("Scenario",),
 }
 #: names of a package beside the farm, found by its entry points

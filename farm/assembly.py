@@ -17,11 +17,11 @@ from farm.core.dispatching.balancers import RANKINGS, Ranking
 from farm.core.errors import ScenarioError
 from farm.core.policies import POLICIES, KeyFunction, PolicyOptions
 from farm.core.pools.spec import PoolSpec
-from farm.core.queues.fair_share.keys import PathExtractor
+from farm.core.queues.fair_share.path_keys import PathExtractor
 from farm.core.queues.plain import PlainQueue, PlatformQueue
 from farm.core.rules import Choices, HeavyLightOptions, SchedulingRules
+from farm.forecasts.runtime.estimator_registry import make_estimator
 from farm.forecasts.runtime.interface import EstimatorOptions, RuntimeEstimator
-from farm.forecasts.runtime.registry import make_estimator
 from farm.plugins.guards import Guard, GuardedPolicy, GuardedRanking
 from farm.plugins.lookup import checked_arguments, named
 from farm.results.summary.builder_time import Window

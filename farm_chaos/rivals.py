@@ -12,7 +12,7 @@ from functools import partial
 
 import msgspec
 
-from farm.app.jobs.lookup import ended_of, try_again
+from farm.app.jobs.job_lookup import ended_of, try_again
 from farm.core.commands import EndJob
 from farm.core.model import Job
 from farm.live.operating.client import FarmClient

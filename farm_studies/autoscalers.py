@@ -12,7 +12,7 @@ import msgspec
 
 from farm.app.sweeps.execution import SeededRun, play_all
 from farm.core.errors import InputError
-from farm.results.comparison.answer import Choice, answer_of_choices
+from farm.results.comparison.comparison_answer import Choice, answer_of_choices
 from farm.results.figures.page import Section, Table, made_by, page
 from farm.results.formatting import readable_percent, readable_ratio, readable_span
 from farm.results.report.comparison_figures import trade_off_chart

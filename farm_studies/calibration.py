@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from farm.app.calibrating.calibration import LoadOfOthers, disturbed
+from farm.app.calibrating.measuring import LoadOfOthers, disturbed
 from farm.app.calibrating.work_rates import rates_for
 from farm.app.runs.live_run import live_run
 from farm.app.runs.simulated_run import simulated_run
@@ -17,9 +17,9 @@ from farm.core.commands import EndJob
 from farm.core.errors import InputError, RunError
 from farm.live.settings import from_environment
 from farm.results.figures.page import Section, Table, made_by, page
-from farm.results.table.records import Recorder
+from farm.results.table.recorder import Recorder
 from farm.scenario import Scenario
-from farm.scenario.calibration import Calibration
+from farm.scenario.calibration_keys import Calibration
 from farm.scenario.pools import Contention
 from farm.workload import build_jobs
 from workers.burn.burning_jobs import MODES, parse_rates

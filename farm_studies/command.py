@@ -14,7 +14,7 @@ from farm.core.errors import InputError
 from farm.results.figures.page import made_by, page, write_page
 from farm.results.output_file import check_output
 from farm.scenario import load_scenario
-from farm.scenario.calibration import read_calibration
+from farm.scenario.calibration_keys import read_calibration
 from farm.terminal.options import AsJson, Quiet
 from farm.terminal.output import counted_progress, note, print_json, progress
 from farm.terminal.tables import Listing, numbers, texts

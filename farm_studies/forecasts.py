@@ -29,7 +29,7 @@ from farm.results.figures.page import Section, Table, made_by, page
 from farm.results.formatting import readable_span
 from farm.results.log.reader import Entry
 from farm.scenario import Scenario, load_scenario, parse_scenario
-from farm.sim.rollouts.at_submission import RolloutForecaster
+from farm.sim.rollouts.rollout_forecaster import RolloutForecaster
 from farm.sim.simulation import Simulation
 from farm.workload import build_jobs
 from provisioner.from_scenario import algorithms_of

@@ -17,7 +17,7 @@ from farm.core.errors import FarmError, InputError, TraceError
 from farm.core.model import Job, Platform
 from farm.records.attempt_columns import AttemptColumns
 from farm.records.bundle import is_bundle
-from farm.records.columns import CALENDAR
+from farm.records.foreign_columns import CALENDAR
 from farm.records.reading import OnShare, part, unseen
 from farm.records.traces import format_of, read_records
 from farm.records.traces.bundle import UNLABELLED

@@ -12,7 +12,7 @@ from farm.core.errors import InputError, TraceError, not_among
 from farm.records.attempt import Attempt
 from farm.records.attempt_columns import AttemptColumns
 from farm.records.bundle import Bundle, bundle_of, read_bundle, refuse_other_folder
-from farm.records.columns import is_above_header
+from farm.records.foreign_columns import is_above_header
 from farm.records.reading import FIRST, OnShare, Reading, unseen
 from farm.records.resolution import resolution_of
 from farm.records.sifting import sifted

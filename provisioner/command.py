@@ -17,7 +17,7 @@ from farm.live.operating.client import FarmClient
 from farm.live.redis.connection import redacted
 from farm.live.settings import LiveSettings, from_environment
 from farm.metrics.exporter import LOOPBACK, MetricsPlace
-from farm.metrics.service import ProvisionerMetrics
+from farm.metrics.metrics_service import ProvisionerMetrics
 from farm.metrics.targets import provisioner_target
 from farm.processes.signals import stop_on_signals
 from farm.scenario import load_scenario
@@ -32,9 +32,9 @@ from farm.terminal.options import (
 )
 from farm.terminal.output import log_to_stderr
 from farm.terminal.settings import with_password
+from provisioner.backends.backend import Backend, DryRun
 from provisioner.backends.docker import ContainerOptions, DockerBackend
 from provisioner.backends.engine import EngineOptions, check_engine_address, connect_engine
-from provisioner.backends.interface import Backend, DryRun
 from provisioner.backends.kubernetes import KubernetesBackend, KubernetesOptions, deployments_of
 from provisioner.backends.kubernetes_api import ScaleApi
 from provisioner.backends.prepared import PreparedBackend, PreparedOptions

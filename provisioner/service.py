@@ -27,11 +27,11 @@ from farm.live.redis.trouble import ServerCalls
 from farm.live.settings import LiveSettings
 from farm.live.wire.messages import GiveUpBuilder, Plan, PlannerReport, Play, Watch
 from farm.live.wire.pool_report import EMBEDDED, HostRecord, PoolReport
-from farm.metrics.service import ProvisionerMetrics
+from farm.metrics.metrics_service import ProvisionerMetrics
 from farm.plugins.guarded_algorithm import GuardedAlgorithm
 from farm.processes.identity import end_of
 from farm.processes.signals import StopRequest
-from provisioner.backends.interface import Backend, BackendError, Pause
+from provisioner.backends.backend import Backend, BackendError, Pause
 from provisioner.reconciler import (
     Instance,
     Keeping,

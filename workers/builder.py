@@ -10,7 +10,7 @@ from farm.emulation.attempt_ends import Sharing
 from farm.emulation.behaviour import BuilderBehaviour
 from farm.emulation.builder import BuilderEvent, EmulatedBuilder
 from farm.live.wire.messages import Play
-from farm.metrics.service import HostMetrics
+from farm.metrics.metrics_service import HostMetrics
 from workers.agenda import FarmAgenda, HostAgenda
 from workers.burn.burning_jobs import MODES as BURNING_MODES
 from workers.burn.burning_jobs import Burners, Burnt

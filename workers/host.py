@@ -27,7 +27,7 @@ from farm.live.wire.messages import (
     stamped,
 )
 from farm.live.wire.reporter import Reporter
-from farm.metrics.service import HostMetrics
+from farm.metrics.metrics_service import HostMetrics
 from farm.metrics.targets import host_target
 from farm.plugins.own_behaviours import OwnBehaviours
 from workers.agenda import HostAgenda

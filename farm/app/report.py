@@ -16,23 +16,23 @@ import msgspec
 
 from farm.app.recorded.played_again import load_run
 from farm.app.recorded.result import Result, compare, open_run
-from farm.app.sweeps.sweep import SWEEP, SweepResult, advice_on_kept, in_words, read_sweep
+from farm.app.sweeps.swept import SWEEP, SweepResult, advice_on_kept, in_words, read_sweep
 from farm.assembly import run_info
 from farm.core.commands import Command, EndJob, RequeueJob, StartJob
 from farm.core.errors import InputError, file_access
 from farm.core.events import Event, JobStarted
 from farm.plugins.entry_points import on_records
 from farm.records.bundle import is_bundle
-from farm.results.comparison.answer import choices_of_comparison, choices_of_sweep
-from farm.results.comparison.differences import headings
-from farm.results.comparison.metrics import metrics_named
-from farm.results.comparison.sweep import Sweep
-from farm.results.comparison.tables import (
+from farm.results.comparison.compared_metrics import metrics_named
+from farm.results.comparison.comparison_answer import choices_of_comparison, choices_of_sweep
+from farm.results.comparison.comparison_tables import (
     PART_HEADINGS,
     matrix_of,
     matrix_of_comparison,
     table_of_parts,
 )
+from farm.results.comparison.differences import headings
+from farm.results.comparison.sweep_judgement import Sweep
 from farm.results.figures.page import Section, Table, made_by, page, write_page
 from farm.results.formatting import readable_percent, readable_ratio, readable_span
 from farm.results.log.reader import entries_of
@@ -43,7 +43,7 @@ from farm.results.report.comparison_figures import comparison_charts, sweep_char
 from farm.results.run_directory import EVENTS, Run
 from farm.results.summary.costs import Part
 from farm.results.summary.summary import Measured
-from farm.results.table.records import Recorder
+from farm.results.table.recorder import Recorder
 from farm.units import format_roughly, many
 from farm.whole_files import PIECE, ending
 

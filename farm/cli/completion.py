@@ -16,7 +16,7 @@ Complete = Callable[[Any, Any, str], list[str]]
 
 def scenarios(_: object, __: object, incomplete: str) -> list[str]:
     """Return names of examples, YAML files, and folders that may have some."""
-    from farm.scenario.examples import example_files  # noqa: PLC0415 - commands start without it
+    from farm.scenario.packaged_examples import example_files  # noqa: PLC0415 - commands start without it
 
     names = [name for name in example_files() if name.startswith(incomplete)]
     return names + _paths(incomplete, (".yaml", ".yml"))
@@ -34,7 +34,7 @@ def keys(_: object, __: object, incomplete: str) -> list[str]:
 
 def _scenario_on_the_line() -> str:
     """Return the scenario that the words before name, which the shell gives as they are typed."""
-    from farm.scenario.examples import example_files  # noqa: PLC0415 - as above
+    from farm.scenario.packaged_examples import example_files  # noqa: PLC0415 - as above
 
     words = completed_words()
     known = example_files()

@@ -13,7 +13,7 @@ from farm.core.dispatching.balancers import RANKINGS, Ranking
 from farm.core.events import PoolSize, SchedulingChanged
 from farm.core.model import Builder, Job, Outcome
 from farm.core.policies import KeyFunction, fifo
-from farm.core.queues.fair_share.keys import PathExtractor
+from farm.core.queues.fair_share.path_keys import PathExtractor
 from farm.core.queues.plain import PlainQueue, PlatformQueue
 from farm.core.state.working_state import BuilderState
 

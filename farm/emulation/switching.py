@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from farm.core.model import Job
-from farm.core.queues.fair_share.keys import PathExtractor
+from farm.core.queues.fair_share.path_keys import PathExtractor
 
 
 class Switching:

@@ -13,7 +13,7 @@ from farm.core.commands import Command, EndJob
 from farm.core.events import Event
 from farm.core.scheduler import Scheduler
 from farm.live.clock import FarmClock
-from farm.live.options import Stays
+from farm.live.live_options import Stays
 from farm.live.protocol.out import Out
 from farm.live.protocol.protocol import Protocol
 from farm.live.redis.keys import Cursor

@@ -21,7 +21,7 @@ from farm.core.events import JobsSubmitted
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import builder_record, job_record, trees_of
 from farm.live.commits import counts_of, named
-from farm.live.options import Stays
+from farm.live.live_options import Stays
 from farm.live.protocol.roster import BuilderRequests
 from farm.live.redis.keys import Cursor
 from farm.live.redis.leader_fencing import Fence

@@ -23,8 +23,8 @@ from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
 from farm.live.clock import FarmClock
 from farm.live.host_processes import HostProcesses, hosts_needed
+from farm.live.live_options import LiveOptions
 from farm.live.log_recovery import recovered
-from farm.live.options import LiveOptions
 from farm.live.redis.connection import Connection, connect
 from farm.live.redis.keys import Keys
 from farm.live.redis.leader_fencing import Fence, LostWritesError

@@ -17,7 +17,7 @@ from farm.core.scheduler import Scheduler
 from farm.live.clock import FarmClock
 from farm.live.commits import Commits
 from farm.live.lifetime import Lifetime
-from farm.live.options import LiveOptions
+from farm.live.live_options import LiveOptions
 from farm.live.protocol.out import Out
 from farm.live.protocol.protocol import Protocol
 from farm.live.redis.trouble import Trouble

@@ -13,10 +13,10 @@ from types import MappingProxyType
 from farm.core.driver import Observer
 from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
+from farm.metrics.farm_counts import Tally
 from farm.metrics.gauges import CloseLook, Gauges
 from farm.metrics.series import Readings, Series, build_info
 from farm.metrics.shares import Shares
-from farm.metrics.tally import Tally
 
 NONE: Mapping[str, int] = MappingProxyType({})
 #: real seconds between two publications, at least

@@ -19,7 +19,7 @@ import msgspec
 
 from farm.core.errors import TraceError, file_access
 from farm.records.attempt import Attempt
-from farm.records.columns import NEVER, NO_VALUE, date_of_digits, in_seconds, time_of
+from farm.records.foreign_columns import NEVER, NO_VALUE, date_of_digits, in_seconds, time_of
 from farm.records.json_stream import objects
 from farm.whole_files import STDIN, ending, read_whole, standard_input
 

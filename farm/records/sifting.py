@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from farm.core.errors import TraceError
 from farm.records.attempt import Attempt, grouped
-from farm.records.columns import CALENDAR
+from farm.records.foreign_columns import CALENDAR
 from farm.records.labels import LABELS_OF_RUNS, without_labels_of_runs
 from farm.records.reading import Reading, progress
 from farm.records.repeated_hour import placed_in_repeated_hours

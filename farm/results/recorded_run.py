@@ -16,7 +16,7 @@ from farm.results.summary.summary import Measured, Summary
 from farm.results.summary.tally import Tallied
 from farm.results.table.job_table import JobTable, table_of, tables_of
 from farm.results.table.jobs_csv import write_jobs
-from farm.results.table.records import RunRecords
+from farm.results.table.recorder import RunRecords
 from farm.scenario import Scenario
 
 if TYPE_CHECKING:

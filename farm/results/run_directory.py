@@ -32,7 +32,7 @@ from farm.results.summary.figures import WorldName
 from farm.results.summary.summary import Summary
 from farm.results.table.job_table import JobTable, tables_of
 from farm.results.table.jobs_csv import read_jobs, write_jobs
-from farm.results.table.records import RunRecords
+from farm.results.table.recorder import RunRecords
 from farm.scenario import Scenario, load_scenario
 from farm.scenario.model import StandingFarm
 from farm.whole_files import draft_of, pieces_of, read_whole, write_document, write_whole

@@ -11,12 +11,12 @@ from pydantic import ValidationError
 
 from farm.core.errors import ScenarioError, nearest
 from farm.scenario.checks import check_workload
-from farm.scenario.examples import find_scenario
 from farm.scenario.file.document import parse_document, read_document
 from farm.scenario.file.line_marks import MarkedDict, mark_of, marked, merge
 from farm.scenario.file.overrides import apply_change, apply_override
 from farm.scenario.file.problems import describe
 from farm.scenario.model import Scenario, StandingFarm
+from farm.scenario.packaged_examples import find_scenario
 from farm.scenario.quantities import RUN_NAME
 
 
@@ -83,7 +83,7 @@ def parse_scenario(
         raise ScenarioError(f"{source}: values are nested too deeply") from None
     try:
         if any(pool.contention and pool.contention.calibration for pool in scenario.pools):
-            from farm.scenario.calibration import (  # noqa: PLC0415 - few pools have measurements
+            from farm.scenario.calibration_keys import (  # noqa: PLC0415 - few pools have measurements
                 with_calibrations_read,
             )
 

@@ -16,7 +16,7 @@ from farm.core.events import Event
 from farm.core.model import Job
 from farm.core.rules import Estimator
 from farm.forecasts.runtime.oracle import Oracle
-from farm.results.table.records import Recorder, RunRecords
+from farm.results.table.recorder import Recorder, RunRecords
 from farm.scenario import Scenario
 from farm.sim.fast import door as fast
 from farm.sim.fast.door import (

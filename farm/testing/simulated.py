@@ -9,7 +9,7 @@ from farm.app.api import Source, load_scenario
 from farm.app.recorded.result import Result
 from farm.app.runs.simulated_run import simulated_run
 from farm.results.summary.objectives import Term, check_pools, parse_objective, value_of
-from farm.results.table.records import Recorder, RunRecords
+from farm.results.table.recorder import Recorder, RunRecords
 from farm.scenario import Scenario
 
 Given = Mapping[str, object] | Sequence[Mapping[str, object]]

@@ -18,15 +18,15 @@ from farm.core.errors import ScenarioError, TraceError
 from farm.core.model import Job, Platform
 from farm.records.attempt import Happened
 from farm.records.traces import format_of, read_records
-from farm.records.traces.records import Records
+from farm.records.traces.trace_records import Records
 from farm.scenario import Scenario
 from farm.scenario.checks import default_platform, refuse_unrunnable
 from farm.scenario.workload import Arrivals, Generator, Matrices, Source, Trace
 from farm.workload import generators
 from farm.workload.blocks import Block, JobColumns, joined
+from farm.workload.drawn_traits import Streams, source_streams
 from farm.workload.own_jobs import distinct, generated
 from farm.workload.recorded import trace_jobs
-from farm.workload.traits import Streams, source_streams
 
 arrival = attrgetter("arrived_at")
 R = TypeVar("R", Arrivals, Matrices)

@@ -12,8 +12,8 @@ from farm.core.model import Platform
 from farm.scenario.workload import Arrivals, Matrices, Releases
 from farm.workload.arrivals import instants, instants_of_several
 from farm.workload.blocks import Block, Names, joined
+from farm.workload.drawn_traits import Columns, Draws, Streams, longest, longest_rules, traits_adder
 from farm.workload.streams import OfSeveral, chooser, drawn, uniforms
-from farm.workload.traits import Columns, Draws, Streams, longest, longest_rules, traits_adder
 
 #: matrices that are drawn together
 MATRICES = 64

@@ -10,10 +10,10 @@ import numpy as np
 from farm.columns import Coded
 from farm.core.model import Job, Platform
 from farm.records.traces import read_records
-from farm.records.traces.records import Records
+from farm.records.traces.trace_records import Records
 from farm.scenario.workload import TraceOptions
 from farm.workload.blocks import JobColumns, Names
-from farm.workload.traits import (
+from farm.workload.drawn_traits import (
     Columns,
     Streams,
     longest,

@@ -10,7 +10,7 @@ import numpy as np
 
 from farm.core.contention.laws import THESIS_TABLE
 from farm.core.model import Job
-from farm.results.figures.lines import Figure
+from farm.results.figures.line_charts import Figure
 from farm.results.figures.page import Section, Table
 from farm.sim.engines import Case, ends_of_cases
 from farm_studies.thesis.job_sets import RUNS, JobSet, jenkins_sets, model_sets

@@ -11,7 +11,7 @@ import numpy as np
 from farm.columns import Floats
 from farm.core.contention.laws import THESIS_TABLE
 from farm.core.errors import InputError
-from farm.results.figures.lines import Figure
+from farm.results.figures.line_charts import Figure
 from farm.results.figures.page import Section, Table
 from farm.scenario.distributions import Distribution
 from farm.scenario.load import load_scenario

@@ -10,7 +10,7 @@ from datetime import datetime
 from farm.core.errors import InputError, not_among
 from farm.records.attempt import Attempt
 from farm.records.bundle import Bundle
-from farm.records.columns import time_of
+from farm.records.foreign_columns import time_of
 from farm.units import format_roughly, parse_time
 
 COLUMNS = ("platform", "kind", "user", "runner", "matrix", "result")

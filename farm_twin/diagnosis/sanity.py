@@ -17,7 +17,7 @@ import msgspec
 from farm.records.attempt import Attempt
 from farm.records.attempt_columns import AttemptColumns
 from farm.records.bundle import Bundle
-from farm.records.columns import time_of
+from farm.records.foreign_columns import time_of
 from farm.records.labels import LABELS_OF_RUNS
 from farm.records.repeated_hour import LEFT_OUT, PLACED
 from farm.records.sifting import CLOCK_OFF, DOUBTFUL, SAME_ID

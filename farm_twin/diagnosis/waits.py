@@ -11,7 +11,7 @@ import numpy as np
 from farm.columns import Floats
 from farm.forecasts.runtime.survival import survival
 from farm.records.attempt_columns import AttemptColumns
-from farm.records.columns import CALENDAR
+from farm.records.foreign_columns import CALENDAR
 from farm.results.descriptive_statistics import quantile
 
 MIN_JOBS_OF_HOUR = 5

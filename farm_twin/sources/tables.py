@@ -15,7 +15,7 @@ from itertools import chain, islice
 from typing import TextIO
 
 from farm.records.attempt import Attempt
-from farm.records.columns import (
+from farm.records.foreign_columns import (
     CALENDAR,
     DERIVED,
     NO_VALUE,

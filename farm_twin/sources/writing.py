@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from farm.records.attempt import Attempt, grouped
-from farm.records.columns import CALENDAR
+from farm.records.foreign_columns import CALENDAR
 
 MONDAY = 1_767_571_200.0
 """Where a trace's own time begins in formats that have dates: 2026-01-05, a Monday."""

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from farm.columns import Floats
-from farm.core.queues.fair_share.score import weight
+from farm.core.queues.fair_share.node_score import weight
 from farm.records.attempt import Attempt
 from farm_twin.twins.pools import PoolLoad
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from farm.columns import Floats
 from farm.records.attempt import grouped
-from farm.records.columns import CALENDAR
+from farm.records.foreign_columns import CALENDAR
 from farm.scenario.times_of_week import format_time_of_week
 from farm_twin.diagnosis.occupancy import counts_at
 

@@ -19,7 +19,7 @@ from farm.core.fields import json_name
 from farm.records.attempt import Attempt
 from farm.records.attempt_columns import AttemptColumns
 from farm.records.bundle import Bundle, write_bundle
-from farm.records.columns import CALENDAR
+from farm.records.foreign_columns import CALENDAR
 from farm.records.reading import part
 from farm.records.traces.bundle import retries_first
 from farm.results.formatting import readable_percent, readable_span

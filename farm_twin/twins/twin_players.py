@@ -12,7 +12,7 @@ from farm.columns import Floats
 from farm.core.model import Job, Platform
 from farm.records.attempt import Attempt
 from farm.records.traces.bundle import records_of
-from farm.records.traces.records import selected
+from farm.records.traces.trace_records import selected
 from farm.scenario import load_scenario
 from farm.scenario.file.document import parse_document
 from farm.scenario.times_of_week import format_time_of_week

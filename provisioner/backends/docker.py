@@ -24,6 +24,7 @@ from farm.core.model import Builder
 from farm.live.host_processes import host_command
 from farm.live.settings import LiveSettings, host_environment
 from farm.live.wire.messages import Play, encode_play
+from provisioner.backends.backend import Backend, BackendError
 from provisioner.backends.engine import (
     COMPOSE,
     DEFAULT_NAME,
@@ -34,7 +35,6 @@ from provisioner.backends.engine import (
     is_gone,
     no_engine,
 )
-from provisioner.backends.interface import Backend, BackendError
 from provisioner.reconciler import Instance, Remove
 
 T = TypeVar("T")

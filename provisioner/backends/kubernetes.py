@@ -22,7 +22,7 @@ import typer
 
 from farm.core.errors import InputError
 from farm.live.wire.pool_report import HostRecord, PoolReport
-from provisioner.backends.interface import Backend, BackendError, Pause, builders_to_host
+from provisioner.backends.backend import Backend, BackendError, Pause, builders_to_host
 from provisioner.backends.kubernetes_api import ACCOUNT, IN_CLUSTER, ScaleApi
 
 log = logging.getLogger("farm.provisioner")

@@ -16,8 +16,8 @@ from typing import Literal
 import msgspec
 
 from farm.core.errors import InputError
+from provisioner.backends.backend import BackendError
 from provisioner.backends.engine import first_line
-from provisioner.backends.interface import BackendError
 
 #: where a pod finds its account, and the API server's name inside any cluster
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")

@@ -18,8 +18,8 @@ import msgspec
 import typer
 
 from farm.live.wire.pool_report import HostRecord, PoolReport
+from provisioner.backends.backend import Backend, Pause, builders_to_host
 from provisioner.backends.docker import ROLE
-from provisioner.backends.interface import Backend, Pause, builders_to_host
 from provisioner.backends.prepared_api import Box, ContainerError, PreparedApi
 
 log = logging.getLogger("farm.provisioner")

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from farm.core.errors import InputError
+from provisioner.backends.backend import BackendError
 from provisioner.backends.docker import FARM, POOL, ROLE
 from provisioner.backends.engine import (
     COMPOSE,
@@ -21,7 +22,6 @@ from provisioner.backends.engine import (
     engine_errors,
     first_line,
 )
-from provisioner.backends.interface import BackendError
 
 T = TypeVar("T")
 

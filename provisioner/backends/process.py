@@ -31,7 +31,7 @@ from farm.metrics.targets import forget_host
 from farm.processes.identity import began_at, is_alive
 from farm.processes.log_files import last_line
 from farm.whole_files import write_whole
-from provisioner.backends.interface import Backend, BackendError, Pause, builders_to_host
+from provisioner.backends.backend import Backend, BackendError, Pause, builders_to_host
 
 log = logging.getLogger("farm.provisioner")
 

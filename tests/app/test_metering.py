@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from types import SimpleNamespace
 
-from farm.app.runs.metrics import Metering
+from farm.app.runs.metering import Metering
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
-from farm.forecasts.runtime.registry import make_estimator
+from farm.forecasts.runtime.estimator_registry import make_estimator
 from farm.live.regular_work import Background
 from farm.live.settings import LiveSettings
 from farm.metrics.exporter import MetricsPlace

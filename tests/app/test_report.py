@@ -18,15 +18,15 @@ from farm.cli.main import app
 from farm.core.commands import EndJob
 from farm.core.errors import InputError
 from farm.core.model import Job
-from farm.results.comparison.answer import Choice
-from farm.results.comparison.tables import matrix_of_comparison
+from farm.results.comparison.comparison_answer import Choice
+from farm.results.comparison.comparison_tables import matrix_of_comparison
 from farm.results.figures.chart import COLOURS, DARK, Chart
-from farm.results.figures.lines import Figure
+from farm.results.figures.line_charts import Figure
 from farm.results.report.comparison_figures import trade_off_chart
 from farm.results.report.over_time import JobsOverTime, busy_shares, highest, lanes
 from farm.results.report.words import of_run
 from farm.results.table.job_table import table_of
-from farm.results.table.records import Recorder
+from farm.results.table.recorder import Recorder
 
 SMALL = {"workload__0__count": 40}
 

@@ -23,7 +23,7 @@ from farm.app.sweeps.execution import FinishedRuns, SeededRun, play_all
 from farm.cli.main import app
 from farm.core.errors import InputError
 from farm.results.comparison.significance import holm_levels, mean_of
-from farm.results.comparison.sweep import Played, judge
+from farm.results.comparison.sweep_judgement import Played, judge
 from farm.scenario import Pool
 from farm.scenario.provisioner import ProvisionerSettings
 from farm.testing import small_scenario

@@ -16,7 +16,7 @@ import farm
 from farm.app.report import follow_run
 from farm.cli.main import app
 from farm.records.bundle import write_bundle
-from farm.results.figures.lines import Figure, write_figures
+from farm.results.figures.line_charts import Figure, write_figures
 from farm.results.run_directory import META
 from tests.fixtures.attempts import MONDAY, bundle_of, served
 from tests.fixtures.chromium import Chromium

@@ -16,7 +16,7 @@ from farm.core.events import JobsSubmitted
 from farm.core.model import Job
 from farm.results.summary.figures import RunInfo
 from farm.results.summary.summary import summarise
-from farm.results.table.records import Recorder
+from farm.results.table.recorder import Recorder
 from farm.scenario import parse_scenario
 from farm.terminal import output
 from farm.testing import small_scenario

@@ -103,7 +103,7 @@ def test_a_compiled_simulation_imports_neither_the_reference_nor_what_it_does_no
         "farm.forecasts.runtime.declared",
         "farm.forecasts.runtime.interface",
         "farm.forecasts.runtime.oracle",
-        "farm.forecasts.runtime.registry",
+        "farm.forecasts.runtime.estimator_registry",
     }
 
 

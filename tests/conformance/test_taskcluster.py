@@ -12,7 +12,7 @@ import pytest
 
 from farm.assembly import estimator_of, make_rules, run_info
 from farm.results.summary.summary import Summary, summarise
-from farm.results.table.records import RunRecords
+from farm.results.table.recorder import RunRecords
 from farm.scenario import Scenario, parse_scenario
 from farm.sim.engines import Engine
 from farm.sim.engines import play as simulated

@@ -16,10 +16,10 @@ from farm.core import policies
 from farm.core.commands import IGNORED, SetAlarm
 from farm.core.jobs import reordering
 from farm.core.model import Platform
-from farm.core.queues.fair_share.keys import PathExtractor
+from farm.core.queues.fair_share.path_keys import PathExtractor
 from farm.core.state.restore import restored
 from farm.core.state.snapshot import snapshot_of, trees_of
-from farm.forecasts.runtime.registry import make_estimator
+from farm.forecasts.runtime.estimator_registry import make_estimator
 from tests.fixtures.examples import examples
 from tests.fixtures.player import (
     PHASES,

@@ -13,7 +13,7 @@ from farm.core.jobs import reordering
 from farm.core.model import Job
 from farm.core.state.restore import restored
 from farm.core.state.snapshot import snapshot_of
-from farm.forecasts.runtime.registry import make_estimator
+from farm.forecasts.runtime.estimator_registry import make_estimator
 from farm.scenario import parse_scenario
 from farm.testing import small_scenario
 from tests.worlds.virtual import Ledger

@@ -11,7 +11,7 @@ import pytest
 from farm.cli.main import app
 from farm.core.errors import TraceError
 from farm.scenario import load_scenario
-from farm.scenario.examples import examples
+from farm.scenario.packaged_examples import examples
 from farm.workload import build_jobs
 
 from .documents import ROOT

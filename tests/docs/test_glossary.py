@@ -36,7 +36,7 @@ OTHERS = {
         "farm/app/runs/live_run.py": "the same",
         "farm/cli/runs/run.py": "the same",
         "farm_twin/sources/": "a field of GitLab's and Jenkins's records",
-        "farm/results/exports/taskcluster.py": "the Taskcluster simulator's log",
+        "farm/results/exports/taskcluster_export.py": "the Taskcluster simulator's log",
         "farm/scenario/quantities.py": "the JSON Schema's name for such values",
         "farm/scenario/workload.py": "a key of scenarios",
         "farm/upstream/": "Launchpad's and BOINC's word",

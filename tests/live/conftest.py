@@ -13,7 +13,7 @@ import fakeredis
 import pytest
 
 from farm.core.model import Platform
-from farm.live.options import LiveOptions
+from farm.live.live_options import LiveOptions
 from farm.live.redis.connection import connect
 from farm.live.redis.keys import Keys
 from farm.live.redis.server import EmbeddedServer, Server

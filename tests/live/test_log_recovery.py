@@ -18,7 +18,7 @@ from farm.core.model import Job
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
-from farm.forecasts.runtime.registry import make_estimator
+from farm.forecasts.runtime.estimator_registry import make_estimator
 from farm.live import log_recovery
 from farm.live.host_processes import HostProcesses
 from farm.live.log_recovery import ahead_of, recover, set_aside

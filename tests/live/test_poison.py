@@ -22,10 +22,10 @@ from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.core.state.restore import restore
-from farm.forecasts.runtime.registry import make_estimator
+from farm.forecasts.runtime.estimator_registry import make_estimator
+from farm.live.live_options import LiveOptions, Stays
 from farm.live.operating.answering import MAX_QUESTIONS
 from farm.live.operating.control_plane import MAX_ANSWERS, ControlPlane
-from farm.live.options import LiveOptions, Stays
 from farm.live.redis.keys import LAST_ENTRY, STREAMS, Keys
 from farm.live.run import Watchers, run_live
 from farm.live.store.store import Store

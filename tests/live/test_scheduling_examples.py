@@ -20,7 +20,7 @@ from farm.core.commands import Command, EndJob, StartJob
 from farm.core.events import Event
 from farm.core.model import Cause
 from farm.results.summary.summary import Summary, summarise
-from farm.results.table.records import Recorder
+from farm.results.table.recorder import Recorder
 from farm.scenario import load_scenario
 from tests.worlds import both
 

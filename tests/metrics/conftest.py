@@ -11,12 +11,12 @@ from farm.core.commands import RequestBuilder
 from farm.core.events import BuilderJoined, Event, FarmOpened
 from farm.core.model import Builder, Job, Platform
 from farm.core.pools.spec import PoolSpec
-from farm.core.queues.fair_share.keys import PathExtractor
+from farm.core.queues.fair_share.path_keys import PathExtractor
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.core.state.working_state import BuilderRequest
-from farm.forecasts.runtime.registry import make_estimator
+from farm.forecasts.runtime.estimator_registry import make_estimator
 from farm.metrics.farm_metrics import FarmMetrics
 from farm.metrics.series import HistogramValue
 

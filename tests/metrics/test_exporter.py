@@ -21,13 +21,13 @@ from farm.core.events import BuilderJoined, JobFinished, JobsSubmitted
 from farm.core.model import Builder, Job, Platform
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
-from farm.forecasts.runtime.registry import make_estimator
+from farm.forecasts.runtime.estimator_registry import make_estimator
 from farm.metrics import exporter
 from farm.metrics.catalogue import FARM, HOST
 from farm.metrics.exporter import MOST_CONNECTIONS, MetricsPlace, MetricsServer, registry_of
+from farm.metrics.metrics_service import HostMetrics, ProvisionerMetrics
 from farm.metrics.openmetrics import Backfill, replay
 from farm.metrics.series import HistogramValue
-from farm.metrics.service import HostMetrics, ProvisionerMetrics
 from farm.metrics.targets import scheduler_target
 from tests.fixtures.processes import until
 

@@ -22,8 +22,8 @@ from farm.core.model import Job, Platform
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.core.pools.spec import PoolSpec
-from farm.forecasts.runtime.registry import make_estimator
-from farm.live.options import LiveOptions
+from farm.forecasts.runtime.estimator_registry import make_estimator
+from farm.live.live_options import LiveOptions
 from farm.live.run import Watchers, run_live
 
 # submitted together: no process is stopped between two of them

@@ -17,8 +17,8 @@ from farm.core.errors import InputError
 from farm.core.model import Builder
 from farm.live.settings import LiveSettings
 from farm.live.wire.messages import Play, decode_play
+from provisioner.backends.backend import BackendError
 from provisioner.backends.docker import ContainerOptions, DockerBackend
-from provisioner.backends.interface import BackendError
 from provisioner.reconciler import Instance, Remove
 from tests.provisioner.tended import Refused
 from workers.host import CLOSE_TIMEOUT

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from farm.core.errors import InputError
-from provisioner.backends.interface import BackendError
+from provisioner.backends.backend import BackendError
 from provisioner.backends.kubernetes import KubernetesBackend, deployments_of
 from provisioner.backends.kubernetes_api import ScaleApi
 from tests.fixtures.processes import own_port

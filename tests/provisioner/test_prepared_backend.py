@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from provisioner.backends.interface import BackendError, Pause, builders_to_host
+from provisioner.backends.backend import BackendError, Pause, builders_to_host
 from provisioner.backends.prepared import share_out
 from provisioner.backends.prepared_api import Box, PreparedApi
 from tests.provisioner.tended import Prepared, ReadTimeout, Refused, report

@@ -16,7 +16,7 @@ from farm.live.settings import LiveSettings
 from farm.live.wire.pool_report import HostRecord
 from farm.processes.identity import began_at
 from provisioner.backends import process
-from provisioner.backends.interface import BackendError
+from provisioner.backends.backend import BackendError
 from provisioner.backends.process import AdoptedHost, HostFile, ProcessBackend
 from tests.provisioner.tended import Tended, report
 

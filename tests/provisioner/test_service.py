@@ -27,7 +27,7 @@ from farm.plugins.guarded_algorithm import GuardedAlgorithm
 from farm.processes.signals import StopRequest
 from farm.terminal.command_help import with_docstring
 from provisioner.algorithms.fixed import Fixed
-from provisioner.backends.interface import BackendError, DryRun
+from provisioner.backends.backend import BackendError, DryRun
 from provisioner.command import app, provision
 from provisioner.reconciler import Instance, Keeping, Patience, Remove
 from provisioner.service import LAUNCHES_AT_ONCE, serve, take_charge

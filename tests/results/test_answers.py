@@ -13,9 +13,14 @@ from rich.console import Console
 import farm
 from farm.app.runs.advice import advice_for
 from farm.core.errors import InputError
-from farm.results.comparison.answer import Choice, answer_of_choices, answer_of_sweep, frontier
-from farm.results.comparison.metrics import metrics_named
-from farm.results.comparison.tables import render_comparison
+from farm.results.comparison.compared_metrics import metrics_named
+from farm.results.comparison.comparison_answer import (
+    Choice,
+    answer_of_choices,
+    answer_of_sweep,
+    frontier,
+)
+from farm.results.comparison.comparison_tables import render_comparison
 from farm.results.formatting import sentence, spoken_span
 from farm.results.summary.answer import answer_of_run
 from farm.results.summary.objectives import parse_objective

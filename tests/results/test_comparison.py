@@ -19,6 +19,7 @@ from farm.core.events import CancelRequested, JobFinished, JobsSubmitted
 from farm.core.model import Job
 from farm.results.comparison.compared_values import MetricComparison, PairComparison
 from farm.results.comparison.comparison import compare
+from farm.results.comparison.comparison_tables import difference_cells, render_comparison
 from farm.results.comparison.significance import (
     Interval,
     inverted_share,
@@ -27,11 +28,10 @@ from farm.results.comparison.significance import (
     resampled_interval,
     welch_interval,
 )
-from farm.results.comparison.tables import difference_cells, render_comparison
 from farm.results.run_directory import Run, RunDirectory, load_run
 from farm.results.summary.figures import RunInfo
 from farm.results.summary.summary import summarise
-from farm.results.table.records import Recorder
+from farm.results.table.recorder import Recorder
 
 
 def leave(

@@ -16,7 +16,7 @@ from farm.results.comparison import significance
 from farm.results.comparison.significance import student_quantile
 from farm.results.summary.builder_time import Window
 from farm.results.summary.objectives import Term, measured, parse_objective
-from farm.results.table.records import Recorder, RunRecords
+from farm.results.table.recorder import Recorder, RunRecords
 
 
 def recorded(ends: Iterable[EndJob], *unended: Job) -> RunRecords:

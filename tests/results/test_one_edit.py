@@ -29,7 +29,7 @@ from farm.core.state.restore import restored
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import FarmSnapshot, snapshot_of
-from farm.forecasts.runtime.registry import make_estimator
+from farm.forecasts.runtime.estimator_registry import make_estimator
 from farm.live.store.state_writer import StateWriter
 from farm.live.redis.keys import Keys
 from farm.live.store.saved import FarmReader
@@ -40,7 +40,7 @@ from farm.results.table.jobs_csv import read_jobs, write_jobs
 from farm.results.table.job_table import joined, tables_of
 from farm.results.log.reader import read_log
 from farm.results.log.writer import EventLogWriter
-from farm.results.table.records import Recorder
+from farm.results.table.recorder import Recorder
 
 out = Path(sys.argv[1])
 rules, estimator = SchedulingRules(), make_estimator("declared")

@@ -27,7 +27,7 @@ from farm.results.summary.summary import summarise
 from farm.results.table import jobs_csv
 from farm.results.table.job_table import COLUMNS, joined, tables_of
 from farm.results.table.jobs_csv import read_jobs, write_jobs
-from farm.results.table.records import Recorder
+from farm.results.table.recorder import Recorder
 
 PROMISED = (
     "job_id, matrix, invocation, platform, kind, submitted_at_s, dispatched_at_s, started_at_s, "

@@ -29,9 +29,9 @@ from farm.results.summary.costs import JobCounts
 from farm.results.summary.fairness import jain_index
 from farm.results.summary.figures import RunInfo
 from farm.results.summary.summary import Quiescence, Summary, summarise
-from farm.results.summary.table import render_summary
+from farm.results.summary.summary_table import render_summary
 from farm.results.table.columnar_table import Table
-from farm.results.table.records import Recorder, RunRecords
+from farm.results.table.recorder import Recorder, RunRecords
 from farm.results.table.runs import Runs
 from farm.testing import small_scenario
 

@@ -19,7 +19,7 @@ import farm
 from farm.core.commands import IGNORED
 from farm.core.errors import InputError
 from farm.core.events import BuilderLost
-from farm.results.exports.taskcluster import METRICS, EventStore, event_store, within_phase
+from farm.results.exports.taskcluster_export import METRICS, EventStore, event_store, within_phase
 from farm.results.log.reader import Entry
 from farm.testing import small_scenario
 

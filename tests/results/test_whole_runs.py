@@ -12,13 +12,13 @@ import pytest
 from farm.core.commands import Command
 from farm.core.events import Event
 from farm.core.scheduler import Scheduler
-from farm.results.exports.batsim import MachineStates
+from farm.results.exports.batsim_export import MachineStates
 from farm.results.log.reader import read_log
 from farm.results.log.replay import replay
 from farm.results.log.writer import EventLogWriter
 from farm.results.summary.figures import RunInfo
 from farm.results.summary.summary import summarise
-from farm.results.table.records import Recorder
+from farm.results.table.recorder import Recorder
 from tests.fixtures.player import KINDS, OFTEN, POOLS, Player
 from tests.worlds.virtual import Ledger
 

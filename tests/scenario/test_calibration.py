@@ -9,7 +9,7 @@ import pytest
 
 from farm.core.errors import ScenarioError
 from farm.scenario import load_scenario, parse_scenario
-from farm.scenario.calibration import read_calibration
+from farm.scenario.calibration_keys import read_calibration
 from farm.scenario.file.document import parse_document
 
 SCENARIO = """\

@@ -17,7 +17,7 @@ from farm.results.log.reader import read_log
 from farm.results.log.replay import replay
 from farm.results.log.writer import EventLogWriter
 from farm.results.summary.summary import summarise
-from farm.results.table.records import Recorder
+from farm.results.table.recorder import Recorder
 from farm.scenario import load_scenario, parse_scenario
 from farm.sim.simulation import Simulation
 from farm.testing import small_scenario

@@ -17,7 +17,7 @@ from farm.core.pools.algorithm import Algorithm, Memory, PoolSnapshot, ScalingPl
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
-from farm.forecasts.runtime.registry import make_estimator
+from farm.forecasts.runtime.estimator_registry import make_estimator
 from farm.scenario.times_of_week import Period
 from farm.sim.simulation import play, provision
 from farm.sim.world import SimulatedWorld

@@ -19,10 +19,10 @@ import farm
 from farm import csv_cells
 from farm.core.errors import FarmError, ScenarioError, TraceError
 from farm.core.model import Job, Platform
-from farm.records.job_columns import COLUMNS
+from farm.records.trace_columns import COLUMNS
 from farm.records.traces import FORMATS, csv_table, swf
 from farm.records.traces.csv_table import RECORDED, write_csv
-from farm.records.traces.records import Records
+from farm.records.traces.trace_records import Records
 from farm.scenario import TraceOptions
 from farm.workload import build_jobs, read_trace
 from tests.fixtures.examples import examples

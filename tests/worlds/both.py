@@ -13,9 +13,9 @@ from farm.core.model import Job
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
-from farm.forecasts.runtime.registry import make_estimator
+from farm.forecasts.runtime.estimator_registry import make_estimator
 from farm.live.host_processes import HostProcesses
-from farm.live.options import LiveOptions
+from farm.live.live_options import LiveOptions
 from farm.live.run import LiveRun, Watchers, run_live
 from farm.live.world import LiveWorld
 from farm.scenario import Scenario

@@ -44,13 +44,13 @@ from farm.core.events import (
 )
 from farm.core.model import Builder, Job
 from farm.core.pools.spec import PoolSpec
-from farm.core.queues.fair_share.keys import PathExtractor
+from farm.core.queues.fair_share.path_keys import PathExtractor
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.core.state.restore import restored
 from farm.core.state.snapshot import FarmSnapshot, snapshot_of
-from farm.forecasts.runtime.registry import make_estimator
+from farm.forecasts.runtime.estimator_registry import make_estimator
 from farm.results.audit.auditor import Auditor
 from farm.sim.world import SimulatedWorld
 from farm.workload import batches

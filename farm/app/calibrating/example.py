@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from farm.core.contention.laws import ContentionLaw, Load, SlowdownTable, ThreadSlowdown
 from farm.core.errors import RunError
-from farm.scenario.calibration import Calibration, ExampleError, Law
+from farm.scenario.calibration_keys import Calibration, ExampleError, Law
 from workers.burn.burning_jobs import Burners, BurnSettings, Burnt
 
 

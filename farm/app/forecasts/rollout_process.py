@@ -24,8 +24,8 @@ from farm.processes.child import die_with, kill_before_host
 from farm.scenario import Scenario
 from farm.scenario.load import load_scenario
 from farm.scenario.model import StandingFarm
-from farm.sim.rollouts.at_submission import forecasts_of
 from farm.sim.rollouts.rollout import Fork, rollouts
+from farm.sim.rollouts.rollout_forecaster import forecasts_of
 from provisioner.from_scenario import algorithms_of
 
 #: events of simulations, by which a request takes no more than about a second

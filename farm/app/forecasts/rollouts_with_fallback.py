@@ -11,7 +11,7 @@ from farm.core.events import Event
 from farm.core.scheduler import Scheduler
 from farm.core.state.working_state import JobState
 from farm.forecasts.dispatch.at_submission import Forecast, Steps, executing
-from farm.forecasts.dispatch.calibration import ForecastCalibration
+from farm.forecasts.dispatch.forecast_intervals import ForecastCalibration
 from farm.forecasts.dispatch.formula_at_submission import FormulaForecaster
 
 

@@ -15,7 +15,7 @@ from farm.app.jobs.sources import parse_platform
 from farm.app.long_running.farm_place import check_fair_share
 from farm.core.commands import EndJob
 from farm.core.errors import InputError, ServerError, did_you_mean, not_among
-from farm.core.queues.fair_share.keys import PathExtractor
+from farm.core.queues.fair_share.path_keys import PathExtractor
 from farm.live.operating.client import FarmClient
 from farm.live.store.job_reader import Group, KnownJob, state_of
 

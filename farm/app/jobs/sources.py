@@ -20,7 +20,7 @@ from farm.core.fields import FieldError, record_of
 from farm.core.model import MODES, Job, Platform
 from farm.live.wire.pool_report import PoolReport
 from farm.live.wire.report_checks import flaw_of
-from farm.records.job_columns import COLUMNS, platform_of
+from farm.records.trace_columns import COLUMNS, platform_of
 from farm.records.traces import FORMATS
 from farm.whole_files import STDIN, ending
 from farm.whole_files import standard_input as standard_bytes

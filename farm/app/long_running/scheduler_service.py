@@ -12,7 +12,7 @@ from farm.core.scheduler import Scheduler
 from farm.core.state.restore import restore
 from farm.core.state.snapshot import FarmSnapshot
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
-from farm.live.options import Stays
+from farm.live.live_options import Stays
 from farm.live.redis.connection import redacted
 from farm.live.settings import from_environment
 from farm.live.store.saved import SchedulerMemory

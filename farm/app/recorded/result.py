@@ -16,12 +16,12 @@ from farm.results.comparison import RELEVANT
 from farm.results.recorded_run import FinishedRun
 from farm.results.summary.answer import answer_of_run
 from farm.results.table.job_table import JobTable, joined
-from farm.results.table.records import RunRecords
+from farm.results.table.recorder import RunRecords
 from farm.scenario import Scenario
 
 if TYPE_CHECKING:  # most runs are not asked for these
     from farm.results.comparison.comparison import Comparison
-    from farm.results.exports.taskcluster import Analysis, EventStore, Metric, Update
+    from farm.results.exports.taskcluster_export import Analysis, EventStore, Metric, Update
     from farm.results.figures.chart import Charts
     from farm.results.report.run_figures import RunFigures
 
@@ -98,7 +98,7 @@ class Result:
 
         Raises InputError if the run's events were not kept.
         """
-        from farm.results.exports.taskcluster import store_of  # noqa: PLC0415 - as above
+        from farm.results.exports.taskcluster_export import store_of  # noqa: PLC0415 - as above
 
         return store_of(self.kept)
 
@@ -166,7 +166,7 @@ class Result:
 
     def _repr_html_(self) -> str:
         """Show the answer and the summary in a notebook."""
-        from farm.results.summary.table import summary_html  # noqa: PLC0415 - rich, for notebooks
+        from farm.results.summary.summary_table import summary_html  # noqa: PLC0415 - rich, for notebooks
 
         return summary_html(self.answer, self.kept.summary)
 

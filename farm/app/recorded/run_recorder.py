@@ -22,7 +22,7 @@ from farm.results.run_directory import RunDirectory, RunState, load_run
 from farm.results.summary.figures import WorldName
 from farm.results.summary.lateness import lateness_of
 from farm.results.summary.summary import Measured, too_fast
-from farm.results.table.records import Recorder, RunRecords
+from farm.results.table.recorder import Recorder, RunRecords
 from farm.scenario import Scenario
 from farm.workload import Workload
 

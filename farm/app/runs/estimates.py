@@ -23,7 +23,7 @@ from farm.core.errors import InputError
 from farm.core.pools.algorithm import AnyAlgorithm
 from farm.core.scheduler import Scheduler
 from farm.forecasts.dispatch.at_submission import AddEvent, EstimatingWorld, Forecaster
-from farm.forecasts.dispatch.calibration import ForecastCalibration
+from farm.forecasts.dispatch.forecast_intervals import ForecastCalibration
 from farm.forecasts.dispatch.formula_at_submission import FormulaForecaster
 from farm.forecasts.dispatch.launchpad_formula import RULES
 from farm.forecasts.runtime.interface import RuntimeEstimator
@@ -115,7 +115,7 @@ class Estimating:
         return FormulaForecaster(rules, source, estimator, refresh=self._scenario.estimates.refresh)
 
     def _local_rollouts(self, source: str, estimator: RuntimeDistribution | None) -> Forecaster:
-        from farm.sim.rollouts.at_submission import RolloutForecaster  # noqa: PLC0415 - slow
+        from farm.sim.rollouts.rollout_forecaster import RolloutForecaster  # noqa: PLC0415 - slow
 
         scenario = self._scenario
         return RolloutForecaster(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from farm.app.runs.estimates import Estimating
-from farm.app.runs.metrics import Metering
+from farm.app.runs.metering import Metering
 from farm.app.runs.own_parts import NONE, OwnParts
 from farm.assembly import pool_specs
 from farm.core.commands import Command
@@ -15,8 +15,8 @@ from farm.core.driver import Observer, World
 from farm.core.events import Event
 from farm.forecasts.dispatch.at_submission import EstimatingWorld
 from farm.live.host_processes import HostProcesses
+from farm.live.live_options import LiveOptions
 from farm.live.operating.control_plane import ControlPlane
-from farm.live.options import LiveOptions
 from farm.live.protocol.failure_detection import Patience
 from farm.live.run import Batches, LiveRun, Watchers, run_live
 from farm.live.store.saved import SchedulerMemory

@@ -19,7 +19,7 @@ from farm.app.runs.own_parts import NONE, OwnEstimator, OwnParts
 from farm.core.errors import InputError, ScenarioError, not_among
 from farm.core.model import Job
 from farm.plugins.lookup import is_importable, name_of_part
-from farm.results.comparison.sweep import Settings
+from farm.results.comparison.sweep_judgement import Settings
 from farm.scenario import Scenario
 from farm.scenario.file.document import parse_document, parse_value, read_document
 from farm.scenario.file.line_marks import MarkedDict, MarkedList

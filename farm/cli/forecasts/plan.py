@@ -16,7 +16,7 @@ from farm.app.runs.advice import advice_on_scenario
 from farm.app.sweeps.axes import parse_axis
 from farm.core.errors import InputError
 from farm.results.figures.chart import time_unit
-from farm.results.figures.lines import KINDS, Figure, write_figures
+from farm.results.figures.line_charts import KINDS, Figure, write_figures
 from farm.results.figures.page import made_by
 from farm.results.formatting import after_caveat, sentence
 from farm.results.money import is_money, readable_cost, readable_monthly, unit_of_cost

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from farm.app.jobs.filter import JobFilter
-from farm.app.jobs.lookup import cancel_invocation, cancel_jobs, ids_given, live_of
+from farm.app.jobs.job_lookup import cancel_invocation, cancel_jobs, ids_given, live_of
 from farm.cli.jobs.job_options import Ids, Wanted, Where, filter_of
 from farm.cli.operating import operating
 from farm.core.errors import InputError, ServerError

@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 
 from farm.app.jobs.job_descriptions import description_of, method_in_full, tried
-from farm.app.jobs.lookup import history_of
+from farm.app.jobs.job_lookup import history_of
 from farm.app.jobs.submission_estimate import with_provisioner
 from farm.app.long_running.farm_place import reach
 from farm.app.long_running.pool_troubles import hints_for

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from farm.app.jobs.lookup import ended_of, ids_given, try_again
+from farm.app.jobs.job_lookup import ended_of, ids_given, try_again
 from farm.cli.jobs.job_options import Ids, Wanted, Where, filter_of
 from farm.cli.operating import operating, require_confirmed
 from farm.core.errors import InputError

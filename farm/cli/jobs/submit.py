@@ -205,7 +205,7 @@ def _kind_of(source: Path | None, trace_format: str | None, service_time: str | 
         return SCENARIO
     if source.exists() or source.suffix:
         return FILE
-    from farm.scenario.examples import example_files  # noqa: PLC0415 - slow, as scenarios are
+    from farm.scenario.packaged_examples import example_files  # noqa: PLC0415 - slow, as scenarios are
 
     return SCENARIO if str(source) in example_files() else FILE
 

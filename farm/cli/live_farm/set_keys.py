@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 from farm.app.jobs.filter import JobFilter
-from farm.app.jobs.lookup import ids_given, live_of
+from farm.app.jobs.job_lookup import ids_given, live_of
 from farm.app.jobs.settings import asked_of, set_all, settings_of, urgency_of
 from farm.cli.jobs.job_options import Where
 from farm.cli.operating import operating

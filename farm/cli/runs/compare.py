@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from farm.app.recorded.result import compare as compare_runs
-from farm.results.comparison.tables import render_comparison
+from farm.results.comparison.comparison_tables import render_comparison
 from farm.terminal.options import AsJson, Relevant, share_of
 from farm.terminal.output import note, shared_progress
 

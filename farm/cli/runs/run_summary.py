@@ -19,7 +19,7 @@ from farm.core.events import Event
 from farm.results.formatting import sentence
 from farm.results.log.writer import EventLogLines
 from farm.results.run_directory import EVENTS, next_directory
-from farm.results.summary import table
+from farm.results.summary import summary_table as table
 from farm.results.summary.summary import Summary
 from farm.results.summary.tally import Tallied
 from farm.scenario import Scenario

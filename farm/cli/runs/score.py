@@ -20,7 +20,7 @@ from farm.results.estimate_scores import (
     Score,
     answer_of,
 )
-from farm.results.figures.lines import Figure, write_figures
+from farm.results.figures.line_charts import Figure, write_figures
 from farm.results.formatting import readable_span, sentence
 from farm.terminal.options import AsJson, Plot, RunPath
 from farm.terminal.output import note, print_json, progress

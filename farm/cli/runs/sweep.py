@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from farm.app.sweeps.axes import Grid, parse_axis
-from farm.app.sweeps.sweep import SHOWN, SweepResult, in_words, play_sweep
+from farm.app.sweeps.swept import SHOWN, SweepResult, in_words, play_sweep
 from farm.core.errors import InputError
-from farm.results.comparison.metrics import Metric, metrics_named
-from farm.results.comparison.tables import render_sweep
+from farm.results.comparison.compared_metrics import Metric, metrics_named
+from farm.results.comparison.comparison_tables import render_sweep
 from farm.scenario import load_scenario
 from farm.terminal.error_messages import on_interrupt
 from farm.terminal.options import (

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from farm.app.calibrating.calibration import (
+from farm.app.calibrating.measuring import (
     CalibrationOptions,
     Reference,
     Timing,
@@ -20,9 +20,9 @@ from farm.app.calibrating.calibration import (
 from farm.app.calibrating.work_rates import burn_settings, rates_text
 from farm.core.errors import InputError, file_access
 from farm.core.model import MAX_THREADS
-from farm.results.figures.lines import Figure, write_figures
+from farm.results.figures.line_charts import Figure, write_figures
 from farm.results.output_file import check_output
-from farm.scenario.calibration import Calibration, read_calibration
+from farm.scenario.calibration_keys import Calibration, read_calibration
 from farm.scenario.file.document import document_text
 from farm.terminal.options import AsJson, Quiet, seconds_of
 from farm.terminal.output import note, print_json, progress

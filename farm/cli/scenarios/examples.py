@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from farm.scenario.examples import examples as all_examples
-from farm.scenario.examples import find_scenario
+from farm.scenario.packaged_examples import examples as all_examples
+from farm.scenario.packaged_examples import find_scenario
 from farm.terminal.options import AsJson
 from farm.terminal.output import note, print_json
 from farm.terminal.tables import Listing, folding, texts

@@ -13,8 +13,8 @@ from math import inf
 
 from farm.core.dispatching.balancers import FreeBuilders, Ranking
 from farm.core.model import Builder, Platform
+from farm.core.queues.fair_share.node_score import score
 from farm.core.queues.fair_share.queue import FairShareQueue
-from farm.core.queues.fair_share.score import score
 from farm.core.queues.heap import UpdatableHeap
 from farm.core.queues.plain import PlatformQueue
 from farm.core.state.working_state import BuilderState, JobState, Slot

@@ -17,7 +17,7 @@ from farm.core.commands import Command, EndJob
 from farm.core.events import Event
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import snapshot_of
-from farm.forecasts.dispatch.calibration import ForecastCalibration
+from farm.forecasts.dispatch.forecast_intervals import ForecastCalibration
 from farm.forecasts.dispatch.recent_arrivals import MOST_JOBS, ArrivalMemory
 from farm.live.operating.answering import Questions, Rollouts
 from farm.live.operating.answers import BUSY, FarmImage, as_chosen

@@ -9,7 +9,7 @@ from farm.core.commands import Command
 from farm.core.events import Event
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import trees_of
-from farm.forecasts.dispatch.calibration import ForecastCalibration
+from farm.forecasts.dispatch.forecast_intervals import ForecastCalibration
 from farm.forecasts.dispatch.recent_errors import RecentErrors
 from farm.live.store.saved import SchedulerMemory, statistics_of
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from farm.core.errors import TraceError, not_among
 
 if TYPE_CHECKING:
-    from farm.records.traces.records import Records
+    from farm.records.traces.trace_records import Records
     from farm.scenario.workload import TraceOptions
 
 
@@ -51,7 +51,7 @@ FORMATS: dict[str, Format] = {
 
 def read_records(path: Path, given: str | None, options: TraceOptions) -> Records:
     """Return the selected records of a trace file, as arrays; ``given``: its format, if any."""
-    from farm.records.traces.records import selected, widened  # noqa: PLC0415 - as a reader is
+    from farm.records.traces.trace_records import selected, widened  # noqa: PLC0415 - as a reader is
 
     name = format_of(path, given)
     known = FORMATS[name]

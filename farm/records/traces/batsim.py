@@ -17,7 +17,7 @@ import numpy as np
 from farm.columns import columns_of
 from farm.core.errors import TraceError
 from farm.records.reading import read_bytes
-from farm.records.traces.records import Records
+from farm.records.traces.trace_records import Records
 from farm.units import many
 
 

@@ -30,7 +30,7 @@ from farm.core.errors import TraceError
 from farm.core.model import Platform
 from farm.records.attempt import Attempt, Happened, times_of
 from farm.records.bundle import read_bundle
-from farm.records.traces.records import Records
+from farm.records.traces.trace_records import Records
 
 UNLABELLED = "unlabelled"
 """The platform of jobs that asked for no label, where others did."""

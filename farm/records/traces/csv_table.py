@@ -32,9 +32,9 @@ from farm.core.fields import FieldError
 from farm.core.model import JOB_FIELDS, Job, Platform
 from farm.csv_cells import as_given, blocks, harmless
 from farm.records.attempt import Happened
-from farm.records.columns import result_of
-from farm.records.job_columns import COLUMNS, platform_of
-from farm.records.traces.records import Records
+from farm.records.foreign_columns import result_of
+from farm.records.trace_columns import COLUMNS, platform_of
+from farm.records.traces.trace_records import Records
 
 Kind = Literal["numbers", "texts", "coded"]
 """How the cells of a column are kept; an empty one is nan among numbers."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from farm.core.errors import TraceError
 from farm.records.reading import read_bytes
-from farm.records.traces.records import Records
+from farm.records.traces.trace_records import Records
 
 RECORD = 8
 

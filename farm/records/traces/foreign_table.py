@@ -41,7 +41,7 @@ from farm.columns import Array, Coded, Floats, combined
 from farm.core.errors import TraceError
 from farm.csv_cells import blocks
 from farm.records.attempt import Happened
-from farm.records.columns import (
+from farm.records.foreign_columns import (
     CALENDAR,
     MILLISECONDS,
     NEVER,
@@ -62,12 +62,12 @@ from farm.records.columns import (
     with_recognised,
     with_units,
 )
-from farm.records.job_columns import COLUMNS
 from farm.records.reading import FIRST, read_text
 from farm.records.sifting import NOISE, refuse_clocks
+from farm.records.trace_columns import COLUMNS
 from farm.records.traces import csv_table
 from farm.records.traces.csv_table import Kind, gathered, value_of
-from farm.records.traces.records import Records
+from farm.records.traces.trace_records import Records
 
 Refused = tuple[int, int, str]
 """A row, the place in it, and what is wrong there: the first of them is told."""

@@ -38,7 +38,7 @@ from farm.core.errors import TraceError, not_among
 from farm.core.model import JOB_FIELDS, Platform
 from farm.records.attempt import Happened, Result
 from farm.records.reading import read_bytes
-from farm.records.traces.records import Records
+from farm.records.traces.trace_records import Records
 
 FIELDS = (
     "job", "submit_time", "wait_time", "run_time", "processors", "cpu_time", "memory",

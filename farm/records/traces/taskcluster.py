@@ -16,7 +16,7 @@ from farm.columns import Coded
 from farm.core.errors import TraceError
 from farm.records.attempt import Happened
 from farm.records.reading import read_bytes
-from farm.records.traces.records import Records
+from farm.records.traces.trace_records import Records
 
 LATEST = 1e300
 """Milliseconds: JSON's whole numbers have no limit, and a difference of times must be finite."""

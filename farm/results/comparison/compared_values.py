@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from farm.core.fields import json_name
+from farm.results.comparison.compared_metrics import Better, Unit, Verdict
 from farm.results.comparison.differences import Difference, difference_in_words
-from farm.results.comparison.metrics import Better, Unit, Verdict
 from farm.results.comparison.significance import Interval
 
 

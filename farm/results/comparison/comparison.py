@@ -16,7 +16,11 @@ import numpy as np
 from farm.columns import Array, Flags, Floats, Numbers, Rows, known
 from farm.core.errors import InputError
 from farm.results.comparison import RELEVANT
-from farm.results.comparison.answer import answer_of_comparison
+from farm.results.comparison.compared_metrics import (
+    METRICS,
+    Metric,
+    verdict_of,
+)
 from farm.results.comparison.compared_values import (
     Agreement,
     ComparedRuns,
@@ -25,17 +29,14 @@ from farm.results.comparison.compared_values import (
     PairComparison,
     PartComparison,
 )
+from farm.results.comparison.comparison_answer import answer_of_comparison
+from farm.results.comparison.comparison_tables import render_comparison
 from farm.results.comparison.differences import (
     Difference,
     Keys,
     differences_of,
     keys_of,
     names_by_settings,
-)
-from farm.results.comparison.metrics import (
-    METRICS,
-    Metric,
-    verdict_of,
 )
 from farm.results.comparison.significance import (
     FEW_DAYS,
@@ -47,7 +48,6 @@ from farm.results.comparison.significance import (
     resampled_interval,
     welch_interval,
 )
-from farm.results.comparison.tables import render_comparison
 from farm.results.recorded_run import FinishedRun
 from farm.results.summary.figures import Figures
 from farm.results.summary.summary import Summary

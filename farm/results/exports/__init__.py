@@ -13,7 +13,9 @@ import numpy as np
 
 from farm.columns import Array, Flags
 from farm.core.errors import InputError
-from farm.results.exports import batsim, swf, taskcluster
+from farm.results.exports import batsim_export as batsim
+from farm.results.exports import swf_export as swf
+from farm.results.exports import taskcluster_export as taskcluster
 from farm.results.run_directory import Run
 
 

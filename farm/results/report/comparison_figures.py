@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from statistics import median
 from typing import NamedTuple
 
-from farm.results.comparison.answer import Choice, frontier
+from farm.results.comparison.compared_metrics import Metric, readable
 from farm.results.comparison.comparison import Comparison
-from farm.results.comparison.metrics import Metric, readable
+from farm.results.comparison.comparison_answer import Choice, frontier
+from farm.results.comparison.comparison_tables import shares_of
 from farm.results.comparison.significance import Interval, ends_of
-from farm.results.comparison.sweep import Sweep
-from farm.results.comparison.tables import shares_of
+from farm.results.comparison.sweep_judgement import Sweep
 from farm.results.figures.chart import COLOURS, Chart, label, time_unit
 from farm.results.formatting import readable_percent, readable_ratio, readable_span
 from farm.results.money import Currency, unit_of_cost

@@ -8,8 +8,8 @@ import numpy as np
 
 from farm.columns import known
 from farm.results.comparison.comparison import Comparison
-from farm.results.comparison.sweep import Sweep
-from farm.results.comparison.tables import remarks
+from farm.results.comparison.comparison_tables import remarks
+from farm.results.comparison.sweep_judgement import Sweep
 from farm.results.formatting import readable_percent, readable_span, sentence
 from farm.results.money import Currency, is_money, readable_cost, readable_monthly
 from farm.results.summary.summary import Summary

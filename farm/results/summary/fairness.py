@@ -15,9 +15,9 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from farm.columns import Flags, Floats, Numbers, distinct
-from farm.core.queues.fair_share.keys import attributes_of_key
+from farm.core.queues.fair_share.path_keys import attributes_of_key
 from farm.results.table.job_columns import Jobs
-from farm.results.table.records import RunRecords
+from farm.results.table.recorder import RunRecords
 
 FAIR_SHARE = "scheduling.fair_share: "
 """How a warning on a key of fair share begins."""

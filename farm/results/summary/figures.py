@@ -12,7 +12,7 @@ import numpy as np
 
 from farm.columns import Flags, Numbers, numbered
 from farm.core.fields import json_name
-from farm.core.queues.fair_share.keys import NO_KEY
+from farm.core.queues.fair_share.path_keys import NO_KEY
 from farm.results.descriptive_statistics import Spread, spread_of
 from farm.results.summary.builder_time import (
     BuilderCounts,

@@ -32,7 +32,7 @@ from farm.results.summary.histogram import Histogram
 from farm.results.summary.summary import Summary
 from farm.results.summary.tally import MEASURED, Tallied
 from farm.results.table.job_columns import Jobs
-from farm.results.table.records import RunRecords
+from farm.results.table.recorder import RunRecords
 from farm.scenario import Pool
 from farm.units import format_roughly, parse_time
 

@@ -26,7 +26,7 @@ from farm.results.summary.figures import Counted, Figures, RunInfo, WorldName
 from farm.results.summary.lateness import Lateness
 from farm.results.summary.tally import CountedInPieces, Tallied
 from farm.results.table.job_columns import Jobs
-from farm.results.table.records import RunRecords
+from farm.results.table.recorder import RunRecords
 from farm.results.table.runs import Runs
 from farm.units import many
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from farm.columns import Flags, Floats, Numbers, numbered
 from farm.core.model import Job
-from farm.core.queues.fair_share.keys import NO_KEY, PathExtractor
+from farm.core.queues.fair_share.path_keys import NO_KEY, PathExtractor
 from farm.results.table.job_columns import Jobs
 
 

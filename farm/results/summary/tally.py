@@ -27,7 +27,7 @@ from farm.results.summary.figures import Counted, RunInfo, parties_of
 from farm.results.summary.histogram import RELATIVE_ERROR, Histogram
 from farm.results.table.builder_columns import Attempts
 from farm.results.table.job_columns import OUTCOMES, Jobs, by_outcome
-from farm.results.table.records import RunRecords
+from farm.results.table.recorder import RunRecords
 from farm.results.table.runs import Runs
 
 K = TypeVar("K")

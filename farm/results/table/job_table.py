@@ -12,7 +12,7 @@ from farm.columns import Array, Coded, Floats, Rows
 from farm.core.errors import InputError, not_among
 from farm.core.fields import json_name
 from farm.results.table.job_columns import MARKED, PUBLIC, Jobs, Known
-from farm.results.table.records import RunRecords
+from farm.results.table.recorder import RunRecords
 
 AT_ONCE = 4096
 """Rows that are made, written and read together."""

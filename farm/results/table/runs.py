@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from farm.columns import Floats, Numbers
-from farm.results.table.records import RunRecords
+from farm.results.table.recorder import RunRecords
 
 
 class Runs(NamedTuple):

@@ -22,7 +22,7 @@ from farm.core.policies import KeyFunction, takes_columns
 from farm.core.rules import Estimator, SchedulingRules
 from farm.forecasts.runtime.oracle import Oracle
 from farm.results.summary.tally import Tallied, Tally
-from farm.results.table.records import RunRecords
+from farm.results.table.recorder import RunRecords
 from farm.results.table.runs import Runs
 from farm.scenario import Scenario
 from farm.sim.fast.coverage import Properties, why_not, why_not_these, why_whole

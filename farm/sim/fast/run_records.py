@@ -17,7 +17,7 @@ from farm.core.model import Builder, Cause, Outcome
 from farm.emulation.losses import AS_PLANNED, LIFETIME_OVER
 from farm.results.table.builder_columns import ENDS, Attempts, Builders
 from farm.results.table.job_columns import CAUSES, OUTCOMES, Jobs
-from farm.results.table.records import RunRecords, lost
+from farm.results.table.recorder import RunRecords, lost
 from farm.results.table.runs import Runs
 from farm.sim.fast.job_arrays import JobArrays, taken
 from farm.sim.fast.kernel import layout

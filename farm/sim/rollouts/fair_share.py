@@ -19,8 +19,8 @@ from farm.columns import Floats
 from farm.core.dispatching.matching import Lane
 from farm.core.model import Platform
 from farm.core.pools.spec import PoolSpec
+from farm.core.queues.fair_share.node_score import weight
 from farm.core.queues.fair_share.queue import FairShareQueue
-from farm.core.queues.fair_share.score import weight
 from farm.core.queues.fair_share.tree import Invocation
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import JobRecord

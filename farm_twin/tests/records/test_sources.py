@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from farm.core.errors import TraceError
 from farm.records import json_stream
 from farm.records.bundle import Bundle
-from farm.records.columns import time_of
+from farm.records.foreign_columns import time_of
 from farm.records.json_stream import objects
 from farm.records.traces import foreign_table, read_records
 from farm.scenario import TraceOptions

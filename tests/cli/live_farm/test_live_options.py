@@ -13,7 +13,7 @@ from farm.app.runs import live_farm
 from farm.cli.main import app
 from farm.core.errors import RunError
 from farm.core.events import DrainRequested
-from farm.live.options import LiveOptions
+from farm.live.live_options import LiveOptions
 from provisioner.embedded import EmbeddedProvisioner
 
 SCENARIO = """

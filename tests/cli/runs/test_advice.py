@@ -104,7 +104,7 @@ def test_where_a_search_takes_too_long_a_command_finds_it(farm, short, monkeypat
 @pytest.mark.parametrize("option", ["--json", "-q"])
 def test_for_programs_nothing_is_simulated_besides(farm, short, option, monkeypatch) -> None:
     """``--json`` and ``-q`` compute no advice."""
-    for place in ("farm.app.sweeps.sweep", "farm.cli.forecasts.plan"):
+    for place in ("farm.app.sweeps.swept", "farm.cli.forecasts.plan"):
         monkeypatch.setattr(f"{place}.advice_on_scenario", lambda *_, **__: pytest.fail("computed"))
     monkeypatch.setattr(
         "farm_twin.advice_on_records.advice_on_records", lambda *_: pytest.fail("computed")

@@ -12,10 +12,10 @@ from xml.etree import ElementTree as ET
 import pytest
 import yaml
 
-from farm.app.calibrating.calibration import CalibrationOptions, with_best_law
+from farm.app.calibrating.measuring import CalibrationOptions, with_best_law
 from farm.cli.scenarios.calibrate import law_in_words
 from farm.scenario import load_scenario
-from farm.scenario.calibration import Calibration, Machine, read_calibration
+from farm.scenario.calibration_keys import Calibration, Machine, read_calibration
 from tests.conftest import Said
 
 TINY = ["--jobs", "1", "--repeats", "2", "--threads", "1", "--alone", "20ms"]
@@ -43,7 +43,7 @@ def rates_said(farm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def not_measured(farm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fail where anything is measured."""
-    measure = "farm.app.calibrating.calibration.measure"
+    measure = "farm.app.calibrating.measuring.measure"
     monkeypatch.setattr(measure, lambda *_: pytest.fail("measured"))
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from farm.forecasts.dispatch.calibration import LEAST, LEVELS, ForecastCalibration
+from farm.forecasts.dispatch.forecast_intervals import LEAST, LEVELS, ForecastCalibration
 from tests.fixtures.examples import examples
 
 NARROW = [100.0 + 10 * level for level in range(-4, 5)]

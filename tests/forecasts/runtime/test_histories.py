@@ -6,8 +6,8 @@ import pytest
 
 from farm.core.model import Builder, Job, Platform
 from farm.forecasts.runtime import interface
+from farm.forecasts.runtime.estimator_registry import make_estimator
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
-from farm.forecasts.runtime.registry import make_estimator
 
 SLOW = Builder(id="slow", pool="p", index=0)
 FAST = Builder(id="fast", pool="p", index=1, speed=4.0)

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from farm.core.model import Builder, Job, Outcome
+from farm.forecasts.runtime.estimator_registry import ESTIMATORS, make_estimator
 from farm.forecasts.runtime.interface import JobProgress
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
-from farm.forecasts.runtime.registry import ESTIMATORS, make_estimator
 from farm.sim.rollouts.draws import RunningJob, RunTimes
 from tests.fixtures.examples import examples
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from farm.core.errors import StateError
 from farm.core.model import Builder, Job
 from farm.core.rules import EndedAttempt
+from farm.forecasts.runtime.estimator_registry import make_estimator
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
-from farm.forecasts.runtime.registry import make_estimator
 from farm.forecasts.runtime.survival import EVENLY, Survival, survival
 
 ONE = Builder(id="one", pool="p", index=0)

@@ -6,8 +6,8 @@ import pytest
 
 from farm.core.errors import InputError, StateError
 from farm.core.model import Builder, Job
+from farm.forecasts.runtime.estimator_registry import ESTIMATORS, make_estimator
 from farm.forecasts.runtime.interface import EstimatorOptions, JobProgress
-from farm.forecasts.runtime.registry import ESTIMATORS, make_estimator
 from farm.scenario import load_scenario
 
 FAST = Builder(id="b-1", pool="linux", index=0, speed=2.0)

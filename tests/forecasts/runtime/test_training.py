@@ -9,7 +9,7 @@ from farm.core.events import (
     JobStarted,
 )
 from farm.core.model import Builder, Job
-from farm.forecasts.runtime.registry import make_estimator
+from farm.forecasts.runtime.estimator_registry import make_estimator
 from farm.forecasts.runtime.training import learn_from
 
 ONE = Builder(id="one", pool="p", index=0, speed=2.0)

@@ -9,8 +9,8 @@ import pytest
 
 from farm.core.model import Builder, Job
 from farm.core.rules import EndedAttempt
+from farm.forecasts.runtime.estimator_registry import make_estimator
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
-from farm.forecasts.runtime.registry import make_estimator
 from farm.forecasts.runtime.survival import Running
 from farm.forecasts.runtime.young_kinds import YoungKinds
 

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from farm.app.api import load_scenario
-from farm.app.jobs.lookup import ended_of, try_again
+from farm.app.jobs.job_lookup import ended_of, try_again
 from farm.app.jobs.scenario_submission import play
 from farm.assembly import make_rules
 from farm.core.commands import EndJob, StartJob
@@ -29,7 +29,7 @@ from farm.core.events import (
 )
 from farm.core.model import Builder, Job, Platform
 from farm.core.pools.spec import MAX_STARTS
-from farm.forecasts.dispatch.calibration import LEAST_SPREAD, ForecastCalibration
+from farm.forecasts.dispatch.forecast_intervals import LEAST_SPREAD, ForecastCalibration
 from farm.forecasts.dispatch.recent_errors import Lately
 from farm.live.operating import client as client_module
 from farm.live.operating import control_plane, images, reporting

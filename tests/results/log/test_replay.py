@@ -14,7 +14,7 @@ from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.core.state.restore import restore
 from farm.core.state.snapshot import snapshot_of
-from farm.forecasts.runtime.registry import make_estimator
+from farm.forecasts.runtime.estimator_registry import make_estimator
 from farm.results.log.reader import Entry, read_log
 from farm.results.log.replay import replay
 

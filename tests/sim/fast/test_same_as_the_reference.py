@@ -22,11 +22,11 @@ from farm.core.policies import POLICIES, PolicyOptions
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import HeavyLightOptions, SchedulingRules
 from farm.core.scheduler import Scheduler
-from farm.forecasts.runtime.registry import make_estimator
+from farm.forecasts.runtime.estimator_registry import make_estimator
 from farm.results.log.writer import EventLogLines
 from farm.results.summary.figures import RunInfo
 from farm.results.summary.summary import summarise
-from farm.results.table.records import Recorder, RunRecords
+from farm.results.table.recorder import Recorder, RunRecords
 from farm.scenario import parse_scenario
 from farm.sim.fast.coverage import Properties, why_not, why_not_these
 from farm.sim.fast.event_log import log_of

@@ -24,9 +24,9 @@ from farm.results.summary.costs import Part
 from farm.results.summary.histogram import RELATIVE_ERROR
 from farm.results.summary.objectives import parse_objective, value_of, value_of_tallied
 from farm.results.summary.summary import Summary, summarise
-from farm.results.summary.table import summary_html
+from farm.results.summary.summary_table import summary_html
 from farm.results.summary.tally import MAX_EXACT, KeptTimes, Tallied, Tally
-from farm.results.table.records import RunRecords
+from farm.results.table.recorder import RunRecords
 from farm.scenario import Scenario, parse_scenario
 from farm.sim.engines import StreamedRun, play
 from farm.sim.fast import streamed as module

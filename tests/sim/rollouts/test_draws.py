@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from farm.core.model import Builder, Job
 from farm.core.rules import EndedAttempt
+from farm.forecasts.runtime.estimator_registry import make_estimator
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
-from farm.forecasts.runtime.registry import make_estimator
 from farm.sim.rollouts.draws import RunningJob, RunTimes, ServiceTimes, _equally_likely
 
 Times = Callable[[np.random.Generator], float]

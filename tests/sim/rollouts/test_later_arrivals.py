@@ -11,10 +11,10 @@ import pytest
 from farm.core.model import Job
 from farm.core.state.snapshot import snapshot_of
 from farm.forecasts.dispatch.recent_arrivals import ArrivalMemory, RecentArrivals
+from farm.forecasts.runtime.estimator_registry import make_estimator
 from farm.forecasts.runtime.interface import EstimatorOptions
 from farm.forecasts.runtime.oracle import Oracle
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
-from farm.forecasts.runtime.registry import make_estimator
 from farm.results.estimate_scores import score
 from farm.results.log.reader import Entry
 from farm.scenario import parse_scenario

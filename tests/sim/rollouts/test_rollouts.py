@@ -17,8 +17,8 @@ from farm.assembly import estimator_of, make_rules, make_scheduler, pool_specs
 from farm.core.commands import StartJob
 from farm.core.events import JobsSubmitted
 from farm.core.state.snapshot import FarmSnapshot, snapshot_of
+from farm.forecasts.runtime.estimator_registry import make_estimator
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
-from farm.forecasts.runtime.registry import make_estimator
 from farm.scenario import Scenario, parse_scenario
 from farm.sim.fast.kernel import native
 from farm.sim.rollouts.draws import Uniforms

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from farm.app.calibrating.calibration import (
+from farm.app.calibrating.measuring import (
     CalibrationOptions,
     Timing,
     busy_with_others,

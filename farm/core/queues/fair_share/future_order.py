@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from farm.core.policies import Key
-from farm.core.queues.fair_share.score import urgency
+from farm.core.queues.fair_share.node_score import urgency
 from farm.core.queues.fair_share.tree import Execution, Invocation, Onlooker, Operation
 from farm.core.queues.heap import HeapPreview, Item, UpdatableHeap
 from farm.core.queues.plain import Keyed

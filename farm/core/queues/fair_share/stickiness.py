@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from farm.core.queues.fair_share.score import TIE
+from farm.core.queues.fair_share.node_score import TIE
 from farm.core.queues.fair_share.slots import SlotRecord
 from farm.core.queues.fair_share.tree import Execution, Invocation, Operation, shared_prefix
 

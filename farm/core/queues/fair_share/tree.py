@@ -15,7 +15,7 @@ from typing import Protocol
 import msgspec
 
 from farm.core.policies import Key
-from farm.core.queues.fair_share.score import Instant, Urgency, urgency
+from farm.core.queues.fair_share.node_score import Instant, Urgency, urgency
 from farm.core.queues.fair_share.tree_snapshot import NodeMemory
 from farm.core.queues.heap import UpdatableHeap
 from farm.core.state.working_state import JobState, Slot

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from farm.core.queues.fair_share.score import Instant
+from farm.core.queues.fair_share.node_score import Instant
 
 
 class NodeMemory(msgspec.Struct, frozen=True):

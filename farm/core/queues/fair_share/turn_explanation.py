@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import msgspec
 
-from farm.core.queues.fair_share.score import TIE
+from farm.core.queues.fair_share.node_score import TIE
 from farm.core.queues.fair_share.tree import Invocation, Operation
 
 #: rivals named at one level

@@ -6,7 +6,7 @@ import pytest
 
 from farm.core.errors import ScenarioError
 from farm.core.model import Job, Platform
-from farm.core.queues.fair_share.keys import KEYS, NO_KEY, PathExtractor
+from farm.core.queues.fair_share.path_keys import KEYS, NO_KEY, PathExtractor
 
 JOB = Job(
     id="j",

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from farm.core.queues.fair_share.score import score
+from farm.core.queues.fair_share.node_score import score
 
 
 @pytest.mark.parametrize(("points", "taken"), [(100, "AABAABAAB"), (200, "AAAABAAAAB")])

@@ -8,7 +8,7 @@ import pytest
 
 from farm.core.dispatching.decisions import Decision
 from farm.core.model import Job, Platform
-from farm.core.queues.fair_share.keys import PathExtractor
+from farm.core.queues.fair_share.path_keys import PathExtractor
 from farm.core.queues.fair_share.queue import FairShareQueue
 from tests.worlds.virtual import Ledger
 

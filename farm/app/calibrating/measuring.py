@@ -25,7 +25,7 @@ import psutil
 from farm.app.calibrating.example import example_errors
 from farm.app.calibrating.work_rates import burn_settings, work_rates
 from farm.core.errors import RunError
-from farm.scenario.calibration import Calibration, Law, Machine, Measurement
+from farm.scenario.calibration_keys import Calibration, Law, Machine, Measurement
 from workers.burn.burning_jobs import Burners, BurnSettings, Burnt
 from workers.burn.limits import cores_of, cpu_quota, own_cores, usable_cores
 from workers.burn.rates import HASTY

@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import numpy as np
 
-from farm.results.comparison.answer import answer_of_sweep
+from farm.results.comparison.compared_metrics import METRICS, Metric, verdict_of
 from farm.results.comparison.compared_values import SweepRow, SweptSettings
-from farm.results.comparison.metrics import METRICS, Metric, verdict_of
+from farm.results.comparison.comparison_answer import answer_of_sweep
 from farm.results.comparison.significance import Mean, holm_levels, means_of
 from farm.results.summary.figures import Figures
 from farm.scenario import TwinErrors

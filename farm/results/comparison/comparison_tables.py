@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from farm.csv_cells import harmless
-from farm.results.comparison.answer import (
-    STILL,
-    WAIT,
-    answer_of_comparison,
-    answer_of_sweep,
-    choices_of_sweep,
-    frontier,
+from farm.results.comparison.compared_metrics import (
+    DIRECTIONS,
+    METRICS,
+    PER_MONTH,
+    Metric,
+    Unit,
+    readable,
 )
 from farm.results.comparison.compared_values import (
     ComparedRuns,
@@ -24,8 +24,15 @@ from farm.results.comparison.compared_values import (
     SweepRow,
     SweptSettings,
 )
+from farm.results.comparison.comparison_answer import (
+    STILL,
+    WAIT,
+    answer_of_comparison,
+    answer_of_sweep,
+    choices_of_sweep,
+    frontier,
+)
 from farm.results.comparison.differences import headings, setting_name
-from farm.results.comparison.metrics import DIRECTIONS, METRICS, PER_MONTH, Metric, Unit, readable
 from farm.results.comparison.significance import Interval, ends_of
 from farm.results.formatting import readable_percent, readable_span, sentence
 from farm.results.money import Currency, is_money, unit_of_cost

@@ -20,12 +20,12 @@ from farm.app.sweeps.execution import FinishedRuns, SeededRun, play_all
 from farm.app.sweeps.made_from import MadeFrom
 from farm.core.errors import FarmError, InputError, file_access
 from farm.results.comparison import RELEVANT
-from farm.results.comparison.answer import MEAN_WAIT, best_setting
+from farm.results.comparison.compared_metrics import Metric, metrics_named
 from farm.results.comparison.compared_values import SweepRow
+from farm.results.comparison.comparison_answer import MEAN_WAIT, best_setting
+from farm.results.comparison.comparison_tables import as_csv, sweep_html, tidy
 from farm.results.comparison.differences import setting_name
-from farm.results.comparison.metrics import Metric, metrics_named
-from farm.results.comparison.sweep import Played, Settings, Sweep, judge, tidy_runs
-from farm.results.comparison.tables import as_csv, sweep_html, tidy
+from farm.results.comparison.sweep_judgement import Played, Settings, Sweep, judge, tidy_runs
 from farm.results.figures.chart import Charts
 from farm.results.formatting import sentence
 from farm.results.report.comparison_figures import sweep_charts

@@ -18,7 +18,7 @@ from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import snapshot_of
 from farm.core.state.working_state import JobState
 from farm.forecasts.dispatch.at_submission import Forecast, Steps
-from farm.forecasts.dispatch.calibration import LEVELS, ForecastCalibration
+from farm.forecasts.dispatch.forecast_intervals import LEVELS, ForecastCalibration
 from farm.forecasts.dispatch.recent_arrivals import ArrivalMemory
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.sim.rollouts.rollout import Fork, rollouts

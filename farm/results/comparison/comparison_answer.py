@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from farm.results.comparison.compared_metrics import PER_MONTH, Metric, metrics_named, readable
 from farm.results.comparison.compared_values import ComparedRuns, PairComparison, SweptSettings
 from farm.results.comparison.differences import setting_name
-from farm.results.comparison.metrics import PER_MONTH, Metric, metrics_named, readable
 from farm.results.comparison.significance import ends_of
 from farm.results.formatting import (
     after_caveat,

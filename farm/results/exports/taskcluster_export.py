@@ -23,7 +23,7 @@ from farm.results.log.reader import Entry
 from farm.results.recorded_run import FinishedRun
 from farm.results.table.builder_columns import Builders
 from farm.results.table.job_columns import Jobs
-from farm.results.table.records import Recorder
+from farm.results.table.recorder import Recorder
 
 Event = list[Any]
 """``[time, name, id, …]``: task-created, task-started (task, worker), task-resolved,
