@@ -13,7 +13,7 @@ import msgspec
 from farm.app.sweeps.execution import SeededRun, play_all
 from farm.core.errors import InputError
 from farm.results.comparison.comparison_answer import Choice, answer_of_choices
-from farm.results.figures.page import Section, Table, made_by, page
+from farm.results.figures.page import PageSection, PageTable, made_by, page
 from farm.results.formatting import readable_percent, readable_ratio, readable_span
 from farm.results.report.comparison_figures import trade_off_chart
 from farm.results.summary.figures import Figures
@@ -147,9 +147,9 @@ def document(outcomes: Sequence[AlgorithmOutcome]) -> str:
         found = choices(of)
         rows = [HEAD, *map(row_of, of)]  # all on the same farm, which the heading says
         head, *rows = [(name, *figures) for name, _, *figures in rows]
-        table = Table("", head, rows)
+        table = PageTable("", head, rows)
         answer = f"{answer_of_choices(found)}."
-        sections.append(Section(name, [answer, told], trade_off_chart(found), [table]))
+        sections.append(PageSection(name, [answer, told], trade_off_chart(found), [table]))
     return page(TITLE, sections, {"outcomes": outcomes}, under=made_by())
 
 

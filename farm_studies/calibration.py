@@ -16,7 +16,7 @@ from farm.app.runs.simulated_run import simulated_run
 from farm.core.commands import EndJob
 from farm.core.errors import InputError, RunError
 from farm.live.settings import from_environment
-from farm.results.figures.page import Section, Table, made_by, page
+from farm.results.figures.page import PageSection, PageTable, made_by, page
 from farm.results.table.recorder import Recorder
 from farm.scenario import Scenario
 from farm.scenario.calibration_keys import Calibration
@@ -260,5 +260,5 @@ def answer(check: Check) -> str:
 def document(check: Check) -> str:
     """Return the comparison as a page."""
     words = [answer(check), *remarks(check)]
-    section = Section("", words, tables=[Table("", HEAD, rows(check))])
+    section = PageSection("", words, tables=[PageTable("", HEAD, rows(check))])
     return page(title(check), [section], {"check": check}, under=made_by())

@@ -25,7 +25,7 @@ from farm.forecasts.dispatch.at_submission import EstimatingWorld
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.forecasts.runtime.training import Learner
 from farm.results.estimate_scores import MINUTE, Score, score
-from farm.results.figures.page import Section, Table, made_by, page
+from farm.results.figures.page import PageSection, PageTable, made_by, page
 from farm.results.formatting import readable_span
 from farm.results.log.reader import Entry
 from farm.scenario import Scenario, load_scenario, parse_scenario
@@ -324,6 +324,6 @@ def document(outcomes: Sequence[ForecastOutcome]) -> str:
         "rollouts of run times that were known before. Expected: the share within a minute by "
         "the rollouts' own spread. Means over seeds, with the least and the largest."
     )
-    table = Table("", HEAD, [*map(row_of, outcomes)])
-    section = Section("", [answer(outcomes), words], tables=[table])
+    table = PageTable("", HEAD, [*map(row_of, outcomes)])
+    section = PageSection("", [answer(outcomes), words], tables=[table])
     return page(TITLE, [section], {"outcomes": list(outcomes)}, under=made_by())

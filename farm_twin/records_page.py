@@ -12,7 +12,7 @@ from farm.records.attempt_columns import AttemptColumns
 from farm.records.bundle import Clock, read_bundle
 from farm.records.reading import part
 from farm.results.figures.chart import Chart
-from farm.results.figures.page import Section, Table, made_by, page
+from farm.results.figures.page import PageSection, PageTable, made_by, page
 from farm.results.figures.time_axis import WallClock
 from farm.results.formatting import sentence
 from farm_twin.advice_on_records import advice_on_records
@@ -52,17 +52,17 @@ def page_of_records(path: Path, on_step: OnStep) -> str:
     lines = [("platform", *HEADINGS), *map(row_of, figures.platforms)]
     if len(lines) <= 1 + MOST_COLUMNS:  # a row for each figure, which fits any window
         lines = [*zip(*lines, strict=True)]
-    table = Table("", lines[0], lines[1:])
+    table = PageTable("", lines[0], lines[1:])
     columns = AttemptColumns.of(bundle.attempts)
     records = {platform.name: platform for platform in platforms_of(columns, bundle.manifest)}
     on_step("drawing", 0.8)
     charts = [_chart(records[one.platform], bundle.clock) for one in figures.platforms[:CHARTS]]
     about_them = "; ".join([f"{figures.hours:,.1f} hours of records", *about(figures).values()])
     sections = [
-        Section("", verdict_lines),
-        Section("What the verdicts stand on", list(_evidence(found))),
-        Section("Figures", [f"{about_them}."], (), [table]),
-        Section("Waiting and running", (), charts),
+        PageSection("", verdict_lines),
+        PageSection("What the verdicts stand on", list(_evidence(found))),
+        PageSection("Figures", [f"{about_them}."], (), [table]),
+        PageSection("Waiting and running", (), charts),
     ]
     title = f"Why jobs wait: records of {manifest.source}"
     numbers = {"verdicts": found, "figures": figures, "manifest": manifest}

@@ -33,7 +33,7 @@ from farm.results.comparison.comparison_tables import (
 )
 from farm.results.comparison.differences import headings
 from farm.results.comparison.sweep_judgement import Sweep
-from farm.results.figures.page import Section, Table, made_by, page, write_page
+from farm.results.figures.page import PageSection, PageTable, made_by, page, write_page
 from farm.results.formatting import readable_percent, readable_ratio, readable_span
 from farm.results.log.reader import entries_of
 from farm.results.output_file import check_output
@@ -41,7 +41,7 @@ from farm.results.recorded_run import RecordedRun
 from farm.results.report import words
 from farm.results.report.comparison_figures import comparison_charts, sweep_charts, trade_off_chart
 from farm.results.run_directory import EVENTS, Run
-from farm.results.summary.costs import Part
+from farm.results.summary.costs import CostPart
 from farm.results.summary.summary import Measured
 from farm.results.table.recorder import Recorder
 from farm.units import format_roughly, many
@@ -166,7 +166,7 @@ class _Steps:
 def _of_runs(
     runs: Sequence[Result], steps: _Steps, refresh: float | None, *, has_charts: bool = True
 ) -> str:
-    sections: list[Section] = []
+    sections: list[PageSection] = []
     numbers: dict[str, object] = {}
     if len(runs) > 1:
         steps("comparing")
@@ -179,14 +179,14 @@ def _of_runs(
             (name, base, *(f"{value}\n{against.plain}" for value, against in others))
             for name, base, others in matrix_of_comparison(found.pairs, found.currency, METRICS)
         ]
-        tables = [Table("", head, rows)]
+        tables = [PageTable("", head, rows)]
         tables += [
-            Table(f"{pair.other_name} against {pair.base_name}", PART_HEADINGS, parts)
+            PageTable(f"{pair.other_name} against {pair.base_name}", PART_HEADINGS, parts)
             for pair in found.pairs
             if (parts := table_of_parts(pair))
         ]
         lines = [*words.of_comparison(found), words.RINGS]
-        sections.append(Section("Comparison", lines, charts, tables))
+        sections.append(PageSection("Comparison", lines, charts, tables))
         numbers["comparison"] = found
     for place, run in enumerate(runs):
         summary = run.kept.summary
@@ -210,25 +210,25 @@ def _of_runs(
 
 def _of_run(
     run: Result, label: str, steps: _Steps, *, whole: bool, has_charts: bool
-) -> list[Section]:
+) -> list[PageSection]:
     summary, figures = run.kept.summary, run.figures()
     if not whole:
         steps(f"drawing {label}")
-        return [Section(label, _words_of(run), figures.draw("queue"))]
+        return [PageSection(label, _words_of(run), figures.draw("queue"))]
     named = {"pool": summary.pools, "platform": summary.platforms}
     tables = [_parts_table(name, parts) for name, parts in named.items() if parts]
     if len(tables) > 1 and _numbers(tables[0]) == _numbers(tables[1]):
         tables.pop()  # each pool has a platform of its own
-    sections = [Section(label, _words_of(run), (), tables)]
+    sections = [PageSection(label, _words_of(run), (), tables)]
     if not has_charts:
-        return [*sections, Section("", ["The charts are being drawn."])]
+        return [*sections, PageSection("", ["The charts are being drawn."])]
     for name in figures.names:
         steps(f"drawing {name}")
         charts = [one for one in figures.draw(name) if one.changes]
         if charts:
             rows = (_parts_table("invocation", summary.invocations),)
             more = rows if name == "invocations" else ()
-            sections.append(Section(HEADINGS[name], (), charts, more))
+            sections.append(PageSection(HEADINGS[name], (), charts, more))
     return sections
 
 
@@ -240,11 +240,11 @@ def _words_of(run: Result) -> list[str]:
     return list(words.of_run(run.answer, summary))
 
 
-def _numbers(table: Table) -> list[tuple[str, ...]]:
+def _numbers(table: PageTable) -> list[tuple[str, ...]]:
     return sorted(tuple(row[1:]) for row in table.rows)
 
 
-def _parts_table(name: str, parts: Mapping[str, Part]) -> Table:
+def _parts_table(name: str, parts: Mapping[str, CostPart]) -> PageTable:
     """Return the table of a run's pools, platforms or invocations."""
     rows = []
     for key, of in parts.items():
@@ -253,7 +253,7 @@ def _parts_table(name: str, parts: Mapping[str, Part]) -> Table:
         costs = (readable_ratio(of.cost), readable_percent(of.idle_share), readable_ratio(hourly))
         rows.append((key, f"{of.submitted:,}", *map(readable_span, times), *costs))
     head = (name, "jobs", "mean wait", "p95 wait", "mean response", "cost", "idle", "jobs an hour")
-    return Table("", head, rows)
+    return PageTable("", head, rows)
 
 
 def _of_sweep(given: SweepResult | str | Path, sweep: Sweep) -> str:
@@ -275,8 +275,8 @@ def _of_sweep(given: SweepResult | str | Path, sweep: Sweep) -> str:
         day = str(datetime.fromtimestamp((Path(given) / SWEEP).stat().st_mtime, UTC).date())
     lines = [*words.of_sweep(sweep), *filter(None, [in_words(advice, sweep)])]
     sections = [
-        Section("", lines, first, [Table("", head, rows)]),
-        Section("Each metric with its interval", [words.RINGS], sweep_charts(sweep, METRICS)),
+        PageSection("", lines, first, [PageTable("", head, rows)]),
+        PageSection("Each metric with its interval", [words.RINGS], sweep_charts(sweep, METRICS)),
     ]
     seeds = many(len(sweep.seeds), "seed")
     from_on = f"{seeds} from {sweep.seeds[0]} on"

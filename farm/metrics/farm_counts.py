@@ -128,7 +128,7 @@ class _Matrix(msgspec.Struct):
     live: int = 0
 
 
-class Tally:
+class FarmCounts:
     """Counts what the driver observes. Call it from one thread; ``series`` holds the result.
 
     ``waits``: says whether a job waits; an estimate of one that does not has come too late.

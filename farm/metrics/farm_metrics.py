@@ -13,7 +13,7 @@ from types import MappingProxyType
 from farm.core.driver import Observer
 from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
-from farm.metrics.farm_counts import Tally
+from farm.metrics.farm_counts import FarmCounts
 from farm.metrics.gauges import CloseLook, Gauges
 from farm.metrics.series import Readings, Series, build_info
 from farm.metrics.shares import Shares
@@ -62,7 +62,7 @@ class FarmMetrics:
         self.series = series = Series()
         path = scheduler.rules.path
         self._shares = None if path is None else Shares(series, path)
-        self._tally = Tally(series, self._shares, self._waits, self._jobs_on)
+        self._tally = FarmCounts(series, self._shares, self._waits, self._jobs_on)
         #: handles one event and its commands
         self.observe: Observer = self._tally
         self._tally.desired |= {(pool,): count for pool, count in (desired or {}).items()}

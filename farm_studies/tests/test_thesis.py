@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from farm.cli.main import app
 from farm.core.errors import InputError
 from farm.core.model import Job
-from farm.results.figures.page import Section
+from farm.results.figures.page import PageSection
 from farm.sim.engines import Case
 from farm.sim.fast.kernel import native
 from farm_studies.thesis.claims import claims_table
@@ -192,7 +192,7 @@ def test_the_command_writes_a_page(
     answer = answer_of(claims)
     numbers = [int(one) for one in re.findall(r"\d+", answer)]
     assert (numbers[1], sum(numbers) - numbers[1]) == (len(claims.rows), len(claims.rows))
-    shown = [Section("The claims", [answer], tables=[claims]), *sections(small)]
+    shown = [PageSection("The claims", [answer], tables=[claims]), *sections(small)]
     monkeypatch.setattr("farm_studies.command.thesis", lambda *_, **__: shown)
     page = tmp_path / "page.html"
     done = CliRunner().invoke(app, ["admin", "study", "thesis", "-o", str(page)])

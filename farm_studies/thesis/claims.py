@@ -10,7 +10,7 @@ import numpy as np
 
 from farm.core.contention.laws import THESIS_TABLE
 from farm.core.model import Job
-from farm.results.figures.page import Table
+from farm.results.figures.page import PageTable
 from farm_studies.thesis.evaluation import TABLE_SLOTS, Evaluation, spread
 from farm_studies.thesis.job_sets import model_sets
 from farm_studies.thesis.model import (
@@ -45,13 +45,13 @@ class Claim(NamedTuple):
     holds: bool | None
 
 
-def claims_table(found: Evaluation) -> Table:
+def claims_table(found: Evaluation) -> PageTable:
     """Return all claims as a table, in the thesis's order."""
     groups = (_jenkins_single, _jenkins_several, _load, _model, _discussion)
     claims = [claim for group in groups for claim in group(found)]
     rows = [(*claim[:3], VERDICTS[claim.holds]) for claim in claims]
     head = ("section", "the thesis says", "here", "verdict")
-    return Table("Claim by claim", head, rows, words=True)
+    return PageTable("Claim by claim", head, rows, words=True)
 
 
 def _where(

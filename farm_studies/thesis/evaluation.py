@@ -11,7 +11,7 @@ import numpy as np
 from farm.core.contention.laws import THESIS_TABLE
 from farm.core.model import Job
 from farm.results.figures.line_charts import Figure
-from farm.results.figures.page import Section, Table
+from farm.results.figures.page import PageSection, PageTable
 from farm.sim.engines import Case, ends_of_cases
 from farm_studies.thesis.job_sets import RUNS, JobSet, jenkins_sets, model_sets
 from farm_studies.thesis.model import (
@@ -101,7 +101,7 @@ def _overload() -> tuple[float, ...]:
     return tuple(float(found[0, -1]) for found in ends.values())
 
 
-def sections(found: Evaluation) -> list[Section]:
+def sections(found: Evaluation) -> list[PageSection]:
     """Return the thesis's figures and tables, section by section."""
     measured = [
         _measured(
@@ -136,18 +136,18 @@ def sections(found: Evaluation) -> list[Section]:
         ),
     ]
     return [
-        Section("4.3 Risk of overload", charts=[_figure_4_1().draw()]),
+        PageSection("4.3 Risk of overload", charts=[_figure_4_1().draw()]),
         *measured[:2],
         _load_testing(found),
         *measured[2:],
-        Section("5.4 Summary of results", tables=[_result_table(found.plain, found.slowed)]),
+        PageSection("5.4 Summary of results", tables=[_result_table(found.plain, found.slowed)]),
     ]
 
 
-def _load_testing(found: Evaluation) -> Section:
+def _load_testing(found: Evaluation) -> PageSection:
     line = {"reference job": [(float(k), times) for k, times in enumerate(found.overload)]}
     axes = ("heavy jobs beside it", "times as long")
-    return Section(
+    return PageSection(
         "5.2 Load testing",
         [
             """A reference job of one thread beside heavy jobs of four threads each on a builder of
@@ -159,8 +159,8 @@ def _load_testing(found: Evaluation) -> Section:
 
 
 def _measured(
-    title: str, words: str, plays: Plays, places: Mapping[str, int], *tables: Table
-) -> Section:
+    title: str, words: str, plays: Plays, places: Mapping[str, int], *tables: PageTable
+) -> PageSection:
     """Draw medians over the job sets, a line for each policy; the tables have all numbers."""
     charts = [
         Figure(
@@ -171,10 +171,12 @@ def _measured(
         for name, measure in places.items()
     ]
     kept = [numbers(name, plays, m, "slots") for name, m in {**places, **NAMED_ONLY}.items()]
-    return Section(title, [words], charts, [*kept, *tables])
+    return PageSection(title, [words], charts, [*kept, *tables])
 
 
-def numbers(title: str, plays: Plays, measure: int, axis: str, ticks: Sequence[str] = ()) -> Table:
+def numbers(
+    title: str, plays: Plays, measure: int, axis: str, ticks: Sequence[str] = ()
+) -> PageTable:
     """Put medians, means and paired ratios to Random side by side."""
 
     def cell(policy: str, x: float) -> str:
@@ -186,7 +188,7 @@ def numbers(title: str, plays: Plays, measure: int, axis: str, ticks: Sequence[s
         for name, x in zip(ticks or plays.names, plays.xs, strict=True)
     ]
     heading = f"{title}: median; mean; geometric mean of the ratios to Random on the same jobs"
-    return Table(heading, (axis, *plays.policies), rows, folded=True)
+    return PageTable(heading, (axis, *plays.policies), rows, folded=True)
 
 
 def expected_slowdown(slots: int, heavy_fraction: float, slowdown: SlowdownByCount) -> float:
@@ -220,16 +222,16 @@ def spread(plays: Plays, policy: str, measure: int) -> tuple[float, float]:
     return float(np.mean([one.std() for one in found])), float(np.mean(quartiles))
 
 
-def _spread(title: str, plays: Plays) -> Table:
+def _spread(title: str, plays: Plays) -> PageTable:
     rows = [
         (policy, *("{:.1f} ({:.1f})".format(*spread(plays, policy, m)) for m in SECONDS))
         for policy in ALL
     ]
     heading = f"{title} (interquartile range), seconds, mean over 5 to 15 slots"
-    return Table(heading, ("policy", *METRICS[:3]), rows)
+    return PageTable(heading, ("policy", *METRICS[:3]), rows)
 
 
-def _result_table(*both: Plays) -> Table:
+def _result_table(*both: Plays) -> PageTable:
     """Rank the policies by their paired ratios to Random, over both models and 5 to 15 slots."""
 
     def ratio(policy: str, measure: int) -> float:
@@ -244,7 +246,7 @@ def _result_table(*both: Plays) -> Table:
         (policy, *(cell(policy, m, word) for m, word in zip(measures, words, strict=True)))
         for policy, words in THESIS_SAYS.items()
     ]
-    return Table(
+    return PageTable(
         "Result table: what the thesis says; our rank, and the mean ratio to Random, 5 to 15 slots",
         ("policy", *(METRICS[m] for m in measures)),
         rows,

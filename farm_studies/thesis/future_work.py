@@ -12,7 +12,7 @@ from farm.columns import Floats
 from farm.core.contention.laws import THESIS_TABLE
 from farm.core.errors import InputError
 from farm.results.figures.line_charts import Figure
-from farm.results.figures.page import Section, Table
+from farm.results.figures.page import PageSection, PageTable
 from farm.scenario.distributions import Distribution
 from farm.scenario.load import load_scenario
 from farm.workload import build_jobs
@@ -49,7 +49,9 @@ UTILIZATIONS = (0.5, 0.7, 0.9, 1.1, 1.5)
 OWN_CI = Path(__file__).with_name("own_ci.csv")
 
 
-def future_work(runs: int, trace: Path | None, on_step: OnStep = lambda _: None) -> list[Section]:
+def future_work(
+    runs: int, trace: Path | None, on_step: OnStep = lambda _: None
+) -> list[PageSection]:
     """Simulate each question on ``runs`` job sets, at most 200, and the jobs of a trace."""
     recorded = recorded_jobs(trace or OWN_CI)
     on_step("the future work")
@@ -74,8 +76,8 @@ def _section(
     measure: int,
     axis: str,
     ticks: Sequence[str] = (),
-    more: Sequence[Table] = (),
-) -> Section:
+    more: Sequence[PageTable] = (),
+) -> PageSection:
     kind = METRICS[measure]
     best = "; ".join(
         f"{name}: {policy} ({plays.ratio(policy, x, measure):.2f} of Random's)"
@@ -86,10 +88,12 @@ def _section(
     heading = f"{kind.capitalize()}, as a ratio to Random's"
     chart = Figure(heading, lines, (axis, "ratio"), ticks=ticks).draw()
     every = [numbers(name.capitalize(), plays, m, axis, ticks) for m, name in enumerate(METRICS)]
-    return Section(title, [f"{text} Best in {kind}, by {axis}: {best}."], [chart], [*more, *every])
+    return PageSection(
+        title, [f"{text} Best in {kind}, by {axis}: {best}."], [chart], [*more, *every]
+    )
 
 
-def _distributions(runs: int) -> Section:
+def _distributions(runs: int) -> PageSection:
     forms = {
         "normal": {"normal": {"mean": MEAN, "std": MEAN / 3}},
         "lognormal": {"lognormal": {"mean": MEAN, "std": 2 * MEAN}},
@@ -137,7 +141,7 @@ def _distributions(runs: int) -> Section:
     )
 
 
-def _heterogeneous(sets: Sequence[JobSet]) -> Section:
+def _heterogeneous(sets: Sequence[JobSet]) -> PageSection:
     def both(slow: float) -> list[Pool]:
         return [{**pool(SLOTS, speed=2 - slow), "name": "fast"}, pool(SLOTS, speed=slow)]
 
@@ -165,7 +169,7 @@ def _heterogeneous(sets: Sequence[JobSet]) -> Section:
     )
 
 
-def _memory_bus(sets: Sequence[JobSet]) -> Section:
+def _memory_bus(sets: Sequence[JobSet]) -> PageSection:
     chances = np.random.RandomState(SEED).random_sample((len(sets), len(sets[0])))
     farm = nodes(SLOTS, {**PAGE_16, "memory": THESIS_TABLE.factors})
     cases = {
@@ -182,7 +186,7 @@ def _memory_bus(sets: Sequence[JobSet]) -> Section:
     )
 
 
-def _failures(sets: Sequence[JobSet]) -> list[Section]:
+def _failures(sets: Sequence[JobSet]) -> list[PageSection]:
     text = (
         "Some of the hundred jobs fail when they end, and a failure ends the rest of its matrix "
         "(fail-fast); the matrix response time is then the time to that verdict "
@@ -217,7 +221,7 @@ def _failing_first(jobs: JobSet, number: int, grows: bool) -> Floats:
     return np.argsort(np.argsort(times)).astype(float)
 
 
-def _slowdown(sets: Sequence[JobSet]) -> Section:
+def _slowdown(sets: Sequence[JobSet]) -> PageSection:
     cases = {
         slope: (sets, nodes(SLOTS, {"linear": {"threshold": 1, "slope": slope}}))
         for slope in (0.0, 0.1, 0.2, 0.4, 0.8, 1.6)
@@ -231,7 +235,7 @@ def _slowdown(sets: Sequence[JobSet]) -> Section:
     )
 
 
-def _released_apart(runs: int) -> Section:
+def _released_apart(runs: int) -> PageSection:
     cases = {
         apart: (model_sets(runs, jobs_apart=apart), nodes(SLOTS, PAGE_16))
         for apart in (0.0, 0.01, 0.1, 0.5, 1.0)
@@ -246,7 +250,7 @@ def _released_apart(runs: int) -> Section:
     )
 
 
-def _load_index(sets: Sequence[JobSet]) -> Section:
+def _load_index(sets: Sequence[JobSet]) -> PageSection:
     cases = {x: (sets, nodes(x, PAGE_16)) for x in (2.0, 4.0, 8.0, 16.0)}
     without, plays = (
         play_cases(cases),
@@ -260,7 +264,7 @@ def _load_index(sets: Sequence[JobSet]) -> Section:
         cells = ((policy, x, m) for m in SECONDS)
         return "; ".join(f"{paired_ratio(plays.of(*c), without.of(*c)):.2f}" for c in cells)
 
-    index = Table(
+    index = PageTable(
         "Makespan; mean response time; mean matrix response time: with ÷ without the index",
         ("slots", *ALL),
         [(f"{x:g}", *(change(policy, x) for policy in ALL)) for x in cases],
@@ -279,7 +283,7 @@ def _load_index(sets: Sequence[JobSet]) -> Section:
     )
 
 
-def recorded_jobs(path: Path) -> Section:
+def recorded_jobs(path: Path) -> PageSection:
     """Simulate recorded jobs at several utilizations; the random weights are drawn."""
     trace = {"trace": {"path": str(path.resolve()), "platform": {}}}
     scenario = load_scenario({**farm_of([pool(1)], "FIFO"), "name": "trace", "workload": [trace]})

@@ -9,7 +9,7 @@ import numpy as np
 
 from farm.app.api import run
 from farm.columns import Floats
-from farm.results.figures.page import Section, Table
+from farm.results.figures.page import PageSection, PageTable
 from farm_studies.thesis.evaluation import SEVERAL, SINGLE, OnStep, play_asleep
 from farm_studies.thesis.job_sets import RUNS, JobSet, jenkins_sets
 from farm_studies.thesis.model import (
@@ -30,9 +30,9 @@ SPEED = 30.0
 PAUSE = 10.0
 
 
-def live_slice(on_step: OnStep = lambda _: None) -> Section:
+def live_slice(on_step: OnStep = lambda _: None) -> PageSection:
     """Run one test of each kind under every policy, four runs each, on a farm with 20 slots."""
-    return Section(
+    return PageSection(
         "5.1 on a real farm",
         [
             f"""One of the ten tests of each sort, the one with the least work, on {SLOTS:g} slots
@@ -48,7 +48,7 @@ def live_slice(on_step: OnStep = lambda _: None) -> Section:
     )
 
 
-def _table(title: str, matrices: int, policies: Sequence[str], on_step: OnStep) -> Table:
+def _table(title: str, matrices: int, policies: Sequence[str], on_step: OnStep) -> PageTable:
     sets = jenkins_sets(matrices)
     tests = [sets[first : first + RUNS] for first in range(0, len(sets), RUNS)]
     test = min(tests, key=lambda runs: sum(job.service_time for job in runs[0]))
@@ -60,7 +60,7 @@ def _table(title: str, matrices: int, policies: Sequence[str], on_step: OnStep) 
         live = _live(test, policy, apart=virtual[:, MAKESPAN].max() * 1.1 + PAUSE)
         means = zip(live[1:].mean(axis=0), virtual[1:].mean(axis=0), strict=True)
         rows.append((policy, *(f"{a:.4g}; {b:.4g}; {a / b:.3f}" for a, b in means)))
-    return Table(
+    return PageTable(
         f"{title}, seconds (throughput: per second): live; in virtual time; live ÷ virtual",
         ("policy", *METRICS),
         rows,

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from enum import StrEnum
 from pathlib import Path
 
-from farm.results.figures.page import Section, Table
+from farm.results.figures.page import PageSection, PageTable
 from farm_studies.thesis.claims import claims_table
 from farm_studies.thesis.evaluation import OnStep, evaluate, sections
 from farm_studies.thesis.future_work import future_work
@@ -29,7 +29,7 @@ def thesis(
     live: bool = False,
     trace: Path | None = None,
     on_step: OnStep = lambda _: None,
-) -> list[Section]:
+) -> list[PageSection]:
     """Simulate the thesis's experiments, the model on ``runs`` job sets (at most 1000).
 
     Args:
@@ -43,7 +43,7 @@ def thesis(
     if Part.EVALUATION in parts:
         evaluation = evaluate(runs, on_step)
         claims = claims_table(evaluation)
-        found = [Section("The claims", [answer_of(claims)], (), [claims]), *found]
+        found = [PageSection("The claims", [answer_of(claims)], (), [claims]), *found]
         found += sections(evaluation)
     if live:
         from farm_studies.thesis.live_slice import live_slice  # noqa: PLC0415 - Celery, Redis
@@ -54,7 +54,7 @@ def thesis(
     return found
 
 
-def answer_of(claims: Table) -> str:
+def answer_of(claims: PageTable) -> str:
     """Return the page's first sentence: how many claims hold here."""
     held = Counter(row[-1] for row in claims.rows)
     return (
@@ -63,8 +63,8 @@ def answer_of(claims: Table) -> str:
     )
 
 
-def _introduction(runs: int) -> Section:
-    return Section(
+def _introduction(runs: int) -> PageSection:
+    return PageSection(
         "How to read this page",
         [
             f"""Every policy and every number of slots plays the same job sets: {runs} of the
@@ -79,7 +79,7 @@ def _introduction(runs: int) -> Section:
     )
 
 
-def tables(sections: Sequence[Section]) -> dict[str, list[dict[str, str]]]:
+def tables(sections: Sequence[PageSection]) -> dict[str, list[dict[str, str]]]:
     """Return all tables by their titles, a dict for each row."""
     return {
         f"{section.title}: {one.title}": [

@@ -42,7 +42,7 @@ class PreparedOptions(msgspec.Struct, frozen=True, kw_only=True):
     docker_write_host: Annotated[str | None, typer.Option(envvar="FARM_DOCKER_WRITE_HOST")] = None
 
 
-class Known:
+class ContainerMemory:
     """What is remembered of a container between checks; instants are real seconds."""
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ class PreparedBackend(Backend):
         self._api = api
         self._come_up = come_up
         self._clock = clock
-        self._known: dict[str, Known] = {}
+        self._known: dict[str, ContainerMemory] = {}
         self._threads = ThreadPoolExecutor(STOPS_AT_ONCE, thread_name_prefix="farm-stop")
         self._stops: dict[str, Future[None]] = {}
 
@@ -117,7 +117,7 @@ class PreparedBackend(Backend):
         now = self._clock()
         self._hear_of_stops()
         boxes = self._api.list()
-        self._known = {box.name: self._known.get(box.name) or Known() for box in boxes}
+        self._known = {box.name: self._known.get(box.name) or ContainerMemory() for box in boxes}
         for box in boxes:
             self._look_at(box, hosts.get(box.host), now)
         usable = [box for box in boxes if self._is_usable(box, hosts.get(box.host), now)]

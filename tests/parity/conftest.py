@@ -13,7 +13,7 @@ from farm.core.commands import Command, EndJob, StartJob
 from farm.core.events import Event
 from farm.results.audit.auditor import Auditor
 from farm.results.log.reader import read_log
-from farm.results.log.replay import Difference, replay
+from farm.results.log.replay import LogDifference, replay
 from farm.results.log.writer import EventLogWriter
 from farm.scenario import Scenario, parse_scenario
 from tests.worlds.both import WORLDS, play
@@ -48,7 +48,7 @@ class Outcome:
         """Return finish less intended arrival, by job."""
         return {n: e.finished_at - (e.job.arrived_at or 0.0) for n, e in self.ends.items()}
 
-    def replayed(self) -> Difference | None:
+    def replayed(self) -> LogDifference | None:
         """Replay the log through a fresh scheduler; None: the same commands."""
         return replay(read_log(self.log), make_scheduler(self.scenario))
 

@@ -20,7 +20,7 @@ FIELDS = ("user", "kind", "matrix", "platform", "pool", "invocation")
 ATTRIBUTE = "attribute."
 
 
-class Waits(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
+class JobWaits(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     """The jobs that have one value, and how long they waited; None: none of them did."""
 
     #: what they have in common; empty: none has any
@@ -50,7 +50,9 @@ def key_of(by: str, client: FarmClient) -> Callable[[KnownJob], str]:
     return lambda job: job.job.attributes.get(attribute, "")
 
 
-def waits_by(jobs: Iterable[KnownJob], key: Callable[[KnownJob], str], now: float) -> list[Waits]:
+def waits_by(
+    jobs: Iterable[KnownJob], key: Callable[[KnownJob], str], now: float
+) -> list[JobWaits]:
     """Return the waits of jobs by a key, those with the longest mean first."""
     groups: defaultdict[str, list[KnownJob]] = defaultdict(list)
     for job in jobs:
@@ -59,7 +61,7 @@ def waits_by(jobs: Iterable[KnownJob], key: Callable[[KnownJob], str], now: floa
     return sorted(found, key=lambda one: (-(one.mean_waiting_time or 0.0), one.name))
 
 
-def _waits(name: str, jobs: Iterable[KnownJob], now: float) -> Waits:
+def _waits(name: str, jobs: Iterable[KnownJob], now: float) -> JobWaits:
     started: list[float] = []
     so_far: list[float] = []
     ended = running = 0
@@ -72,7 +74,7 @@ def _waits(name: str, jobs: Iterable[KnownJob], now: float) -> Waits:
         elif job.builder is None and not is_over:
             so_far.append(max(0.0, now - arrived_at))
         running += not is_over and job.builder is not None
-    return Waits(
+    return JobWaits(
         name=name,
         waiting=len(so_far),
         running=running,

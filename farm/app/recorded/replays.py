@@ -18,7 +18,7 @@ from farm.core.scheduler import Scheduler
 from farm.live.store.log_drain import position_in
 from farm.results.audit.auditor import Auditor
 from farm.results.log.reader import Entry
-from farm.results.log.replay import Comparison, replay
+from farm.results.log.replay import LogComparison, replay
 from farm.results.run_directory import EVENTS, JOBS, SUMMARY, Run
 from farm.sim.garbage import no_garbage_collection
 
@@ -110,7 +110,7 @@ def scheduler_like(run: Run, *, explain_last: int = 0) -> Scheduler:
 
 def same_commands(run: Run) -> Callable[[Entry, Sequence[Command]], None]:
     """Return a check that raises InputError if a fresh scheduler answers otherwise than the log."""
-    comparison = Comparison()
+    comparison = LogComparison()
 
     def check(entry: Entry, answer: Sequence[Command]) -> None:
         if (difference := comparison.of(entry, answer)) is not None:

@@ -24,7 +24,7 @@ from farm.terminal.tables import Cell, Listing, folding, numbers, texts
 from farm.units import format_roughly
 
 if TYPE_CHECKING:
-    from farm.app.jobs.waits import Waits
+    from farm.app.jobs.waits import JobWaits
 
 COLUMNS = (
     *texts("job", "state", "platform", "kind", "user", "builder"),
@@ -139,7 +139,7 @@ def jobs(
         remark(f"more: farm jobs {wanted.words()} {place}")
 
 
-def _show_waits(by: str, waits: Sequence[Waits], limit: int | None, *, as_json: bool) -> None:
+def _show_waits(by: str, waits: Sequence[JobWaits], limit: int | None, *, as_json: bool) -> None:
     if as_json:
         print_json(*waits)
         return

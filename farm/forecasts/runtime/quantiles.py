@@ -55,7 +55,7 @@ MOST_COMMON = 1.0
 PARTS = ("ratios", "work", "began", "ended")
 
 
-class Line(NamedTuple):
+class ErrorLine(NamedTuple):
     """What an estimate stands for, and the observed factors around that, 1 on average."""
 
     scale: float
@@ -106,7 +106,7 @@ class _History:
         self.ratios: list[float] = []
         #: seconds at speed 1
         self.work: list[float] = []
-        self._lines: dict[bool, Line] = {}
+        self._lines: dict[bool, ErrorLine] = {}
 
     def add(self, began_at: float, ended_at: float, ratio: float, work: float) -> None:
         """Add an attempt, and forget the first one if there are too many."""
@@ -134,17 +134,17 @@ class _History:
         """Since when all attempts that ended are among the factors."""
         return self.ended[0] if len(self.work) == KEPT else -math.inf
 
-    def line(self, *, of_runs: bool) -> Line:
+    def line(self, *, of_runs: bool) -> ErrorLine:
         """Return the line by what has ended; ``of_runs``: estimates are made of past runs."""
         found = self._lines.get(of_runs)
         if found is None:
-            found = Line(1.0, 1.0, np.array(self.ratios))
+            found = ErrorLine(1.0, 1.0, np.array(self.ratios))
             if not self.is_certain:
                 found = self._fitted(*self._points(of_runs=of_runs))
             self._lines[of_runs] = found
         return found
 
-    def line_with(self, running: Running, *, of_runs: bool) -> Line:
+    def line_with(self, running: Running, *, of_runs: bool) -> ErrorLine:
         """Return it by what runs as well, at the length that the line without lets expect.
 
         Long attempts end late. Where estimates know which ones are long, a line through what has
@@ -163,7 +163,7 @@ class _History:
         all_took = np.append(took, np.minimum(expected, LONGEST))
         return self._fitted(x, took, np.append(x, of_running), all_took)
 
-    def survival(self, line: Line, running: Running) -> Survival:
+    def survival(self, line: ErrorLine, running: Running) -> Survival:
         """Return the distribution of the factors; attempts that run have outlived their bounds."""
         _, bounds = line.times_of(running)
         present = np.full(len(bounds), running.at)
@@ -191,7 +191,7 @@ class _History:
         return x, np.maximum(work, least)
 
     @staticmethod
-    def _fitted(x: Floats, took: Floats, *by: Floats) -> Line:
+    def _fitted(x: Floats, took: Floats, *by: Floats) -> ErrorLine:
         """Return the line through these points, or through others, and the factors of these."""
         its_x, its_took = by or (x, took)
         exponent = _slope(its_x, its_took)
@@ -211,7 +211,7 @@ class _History:
             math.expm1(float(away @ away) / len(x)),
         )
         error = math.sqrt(around / (PART * len(x) * among)) if among > 1e-12 else 0.0
-        return Line(scale, exponent, factors, middle, error)
+        return ErrorLine(scale, exponent, factors, middle, error)
 
 
 def _slope(x: Floats, took: Floats) -> float:
@@ -341,7 +341,7 @@ class RuntimeDistribution(RuntimeEstimator):
         self,
         job: Job,
         builder: Builder | None = None,
-        lines: Mapping[int, Line] | None = None,
+        lines: Mapping[int, ErrorLine] | None = None,
         young: YoungKinds | None = None,
     ) -> RunTimeSpread | None:
         """Return what a job's run time is drawn from; None: the estimate is certain.

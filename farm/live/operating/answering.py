@@ -38,7 +38,7 @@ class Asked(Protocol):
         """Whether there is nothing to wait for."""
 
 
-class Rollouts(Protocol):
+class RolloutAnswers(Protocol):
     """What can roll out the farm's present state."""
 
     def ask(self, jobs: Sequence[str], patience: float) -> Asked | None:
@@ -62,7 +62,7 @@ class Questions:
         clock: Callable[[], float],
         reply: Callable[[Ask, Answer], None],
         progress: ProgressOf = lambda _: None,
-        rollouts: Rollouts | None = None,
+        rollouts: RolloutAnswers | None = None,
         lately: Callable[[str], Lately | None] = lambda _: None,
     ) -> None:
         self._scheduler = scheduler

@@ -19,7 +19,7 @@ from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import snapshot_of
 from farm.forecasts.dispatch.forecast_intervals import ForecastCalibration
 from farm.forecasts.dispatch.recent_arrivals import MOST_JOBS, ArrivalMemory
-from farm.live.operating.answering import Questions, Rollouts
+from farm.live.operating.answering import Questions, RolloutAnswers
 from farm.live.operating.answers import BUSY, FarmImage, as_chosen
 from farm.live.operating.images import Images
 from farm.live.operating.learned_saver import LearnedSaver
@@ -59,7 +59,7 @@ class ControlPlane:
         *,
         long_lived: bool = False,
         keep_ended: int = 100_000,
-        rollouts: Rollouts | None = None,
+        rollouts: RolloutAnswers | None = None,
         calibrations: Mapping[str, ForecastCalibration] | None = None,
         learned: SchedulerMemory | None = None,
     ) -> None:

@@ -69,7 +69,7 @@ _KINDS: dict[str, Kind] = {
 }
 
 
-class Layout(NamedTuple):
+class TableLayout(NamedTuple):
     """Which columns of a table are used, and where they stand in it."""
 
     #: columns of the jobs, by name
@@ -78,7 +78,7 @@ class Layout(NamedTuple):
     recorded: dict[str, int]
 
     @classmethod
-    def of(cls, names: list[str], where: str) -> Layout:
+    def of(cls, names: list[str], where: str) -> TableLayout:
         """Return the layout of a table with these columns; raises TraceError for a wrong name."""
         recorded: dict[str, int] = {}
         if "started_at_s" in names:  # without a start, nothing else happened
@@ -110,8 +110,8 @@ def read(path: Path, text: str) -> Records:
 def _records(blocks: Iterable[list[list[str]]], path: Path) -> Records:
     """Return the jobs of a table that is read in blocks of rows; raises for whatever is wrong."""
     header = f"{path}:1"
-    table = gathered(blocks, lambda names: Layout.of(names, header).kinds)
-    layout = Layout.of(table.names, header)
+    table = gathered(blocks, lambda names: TableLayout.of(names, header).kinds)
+    layout = TableLayout.of(table.names, header)
 
     rows = _rows_that_ran(table, layout)
     columns = {name: table.numbers[layout.jobs[name]] for name in REQUIRED}
@@ -135,7 +135,7 @@ def _records(blocks: Iterable[list[list[str]]], path: Path) -> Records:
     )
 
 
-def _rows_that_ran(table: Gathered, layout: Layout) -> Rows:
+def _rows_that_ran(table: Gathered, layout: TableLayout) -> Rows:
     """Return the rows that make jobs: in a run's table, one without a service time never ran."""
     if "outcome" not in layout.jobs:
         return slice(None)
@@ -145,7 +145,7 @@ def _rows_that_ran(table: Gathered, layout: Layout) -> Rows:
     return np.flatnonzero(has_run)
 
 
-def _details(table: Gathered, layout: Layout, rows: Rows) -> dict[str, Coded]:
+def _details(table: Gathered, layout: TableLayout, rows: Rows) -> dict[str, Coded]:
     """Return the optional fields of the jobs, without the columns that are empty."""
     details = {}
     for name, place in layout.jobs.items():
@@ -203,7 +203,7 @@ def by_row(text: str, path: Path) -> list[list[list[str]]]:
     has_jobs = False
     try:
         names = [name.strip() for name in next(reader, [])]
-        layout = Layout.of(names, f"{path}:1")
+        layout = TableLayout.of(names, f"{path}:1")
         # numbers in every row, even in that of a job that never ran
         instants = ["submitted_at_s", *(name for name in RECORDED[:2] if name in layout.recorded)]
         for row in reader:

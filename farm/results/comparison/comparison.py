@@ -73,7 +73,7 @@ class Comparison(ComparedRuns, frozen=True):
         return msgspec.json.format(msgspec.json.encode(self), indent=2)
 
 
-class Setting:
+class SeededRuns:
     """Runs of one scenario, in one world, under one policy, with different seeds."""
 
     def __init__(self, run: FinishedRun) -> None:
@@ -117,20 +117,20 @@ def setting_of(run: FinishedRun) -> str:
     return f"{run.summary.world}\n{run.summary.policy}\n{text}"
 
 
-def settings_of(runs: Sequence[FinishedRun]) -> list[Setting]:
+def settings_of(runs: Sequence[FinishedRun]) -> list[SeededRuns]:
     """Return the settings in order of their first runs; a repeated seed starts another one.
 
     If all runs are of one setting there is nothing to pool: each run is a setting.
     """
-    settings: list[Setting] = []
+    settings: list[SeededRuns] = []
     for run in runs:
         key, seed = setting_of(run), run.summary.seed
         same = next((s for s in settings if s.key == key and seed not in s.runs), None)
         if same is None:
-            settings.append(Setting(run))
+            settings.append(SeededRuns(run))
         else:
             same.runs[seed] = run
-    return settings if len(settings) > 1 else [Setting(run) for run in runs]
+    return settings if len(settings) > 1 else [SeededRuns(run) for run in runs]
 
 
 def compare(
@@ -178,8 +178,8 @@ def compare(
 class Sides(NamedTuple):
     """Two settings, and what a difference between them is judged by."""
 
-    base: Setting
-    other: Setting
+    base: SeededRuns
+    other: SeededRuns
     jobs: CommonJobs
     relevant: float
     twin: TwinErrors | None
@@ -188,7 +188,7 @@ class Sides(NamedTuple):
 
 
 def _compare_pair(
-    base: Setting, other: Setting, relevant: float, on_metric: Callable[[], None]
+    base: SeededRuns, other: SeededRuns, relevant: float, on_metric: Callable[[], None]
 ) -> PairComparison:
     found = CommonJobs.of(base, other)
     twin = _twin_of(base, other)
@@ -214,7 +214,7 @@ def _compare_pair(
     )
 
 
-def _differences(base: Setting, other: Setting) -> tuple[Difference, ...] | None:
+def _differences(base: SeededRuns, other: SeededRuns) -> tuple[Difference, ...] | None:
     """Return what two settings differ in; a seed only where each is of one run."""
     if base.keys is None or other.keys is None:
         return None
@@ -249,7 +249,7 @@ def _parts_of(names: Array, of: str) -> Array:
     return np.char.partition(names, "/")[:, 0] if parted else names
 
 
-def _twin_of(*settings: Setting) -> TwinErrors | None:
+def _twin_of(*settings: SeededRuns) -> TwinErrors | None:
     """Return the errors of the twin, or of the worse one; only a twin's scenario is read."""
     runs = [one.first for one in settings if re.search(r"(?m)^twin:", one.first.scenario_text)]
     errors = [run.scenario.twin for run in runs if run.scenario.twin is not None]
@@ -291,7 +291,7 @@ class CommonJobs(msgspec.Struct, frozen=True):
     reused_ids: int
 
     @classmethod
-    def of(cls, base: Setting, other: Setting) -> CommonJobs:
+    def of(cls, base: SeededRuns, other: SeededRuns) -> CommonJobs:
         """Return the jobs that two settings share; without a common seed, their first runs do."""
         seeds = [seed for seed in base.runs if seed in other.runs]
         runs = [(base.runs[seed], other.runs[seed]) for seed in seeds]
@@ -415,7 +415,7 @@ def _interval(metric: Metric, sides: Sides) -> Interval | None:
     return welch_interval(one, two)
 
 
-def _interval_over_seeds(metric: Metric, base: Setting, other: Setting) -> Interval | None:
+def _interval_over_seeds(metric: Metric, base: SeededRuns, other: SeededRuns) -> Interval | None:
     one = {seed: metric.value(run.summary) for seed, run in base.runs.items()}
     two = {seed: metric.value(run.summary) for seed, run in other.runs.items()}
     if one.keys() == two.keys():
@@ -453,7 +453,7 @@ def _inverted_dispatches(pairs: Pairs) -> float | None:
     return inverted_share(ranks[in_base])
 
 
-def _agreement(base: Setting, other: Setting, jobs: JobByJob | None) -> Agreement:
+def _agreement(base: SeededRuns, other: SeededRuns, jobs: JobByJob | None) -> Agreement:
     response = next(metric for metric in METRICS if metric.name == "response_time mean")
     one, two = base.mean(response), other.mean(response)
     median = jobs.median_absolute_response_difference_time if jobs else None

@@ -82,7 +82,7 @@ class Choice(NamedTuple):
         return f"the {self.what} is {worth}"
 
 
-class Answer(NamedTuple):
+class ComparisonAnswer(NamedTuple):
     """The sentence on several choices, and the choice that it recommends or describes."""
 
     text: str
@@ -90,7 +90,7 @@ class Answer(NamedTuple):
     choice: Choice | None = None
 
 
-def answer_of_choices(choices: Sequence[Choice]) -> Answer:
+def answer_of_choices(choices: Sequence[Choice]) -> ComparisonAnswer:
     """Return which choice is best; the first is the base.
 
     The best waits least among those that cost no more than the base. If none of these waits less,
@@ -106,33 +106,33 @@ def answer_of_choices(choices: Sequence[Choice]) -> Answer:
     if free:
         best = min(free, key=_by_wait)
         if len(others) == 1:
-            return Answer(_about(best, base, "wait less"), best)
+            return ComparisonAnswer(_about(best, base, "wait less"), best)
         less = ""
         if best in cheaper:
             less = f", and costs {_share(best, base)} less{_money(best, base)}"
         no_more = "" if base.of.name == COST else " that costs no more"
         text = f"{best.name} is the best{no_more}{less}: {_waits(best, base)}"
-        return Answer(text, best)
+        return ComparisonAnswer(text, best)
     if unharmed:
         best = min(unharmed, key=_by_cost)
-        return Answer(_cheaper(best, base), best)
+        return ComparisonAnswer(_cheaper(best, base), best)
     if shorter:
         best = min(shorter, key=_by_wait)
-        return Answer(f"it is a trade: {_about(best, base, 'wait less')}", best)
+        return ComparisonAnswer(f"it is a trade: {_about(best, base, 'wait less')}", best)
     if cheaper:
         best = min(cheaper, key=_by_wait)
-        return Answer(f"it is a trade: {_about(best, base, 'wait longer')}", best)
+        return ComparisonAnswer(f"it is a trade: {_about(best, base, 'wait longer')}", best)
     worse = [choice for choice in others if choice.verdict in LONGER]
     if worse:
         least = min(worse, key=_by_wait)
         text = f"{base.name} stays the best" if len(worse) == len(others) else "nothing is better"
-        return Answer(f"{text}: {_waits(base, least, 'with')} {least.name}")
+        return ComparisonAnswer(f"{text}: {_waits(base, least, 'with')} {least.name}")
     alike = min(others, key=_by_wait)
     if all(choice.verdict == "same" for choice in others):
         what = "the waits" if base.what.endswith(" wait") else f"the {base.what}"
-        return Answer(f"nothing changes {what}: {_alike(alike, base)}")
+        return ComparisonAnswer(f"nothing changes {what}: {_alike(alike, base)}")
     what = "wait" if base.what.endswith(" wait") else base.what
-    return Answer(f"no {what} differs by more than noise: {_alike(alike, base)}")
+    return ComparisonAnswer(f"no {what} differs by more than noise: {_alike(alike, base)}")
 
 
 def _by_wait(one: Choice) -> tuple[float, float]:

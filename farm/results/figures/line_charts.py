@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from farm.results.figures.chart import COLOURS, SUFFIXES, Chart
-from farm.results.figures.page import Section, page, write_page
+from farm.results.figures.page import PageSection, page, write_page
 from farm.results.output_file import check_output
 
 Points = Sequence[tuple[float, float]]
@@ -54,7 +54,7 @@ def write_figures(
     if path.suffix == ".html":
         charts = [figure.draw() for figure in figures]
         under = words[-1] if words else ""
-        section = Section("", words[:-1], charts)
+        section = PageSection("", words[:-1], charts)
         write_page(path, page(title or figures[0].title, [section], {}, under=under))
         return
     for place, figure in enumerate(figures, 1):

@@ -59,7 +59,7 @@ _POLICY = (
 )
 
 
-class Table(NamedTuple):
+class PageTable(NamedTuple):
     """A table of texts: its title (none: empty), the names of its columns, and its rows."""
 
     title: str
@@ -82,18 +82,18 @@ class Table(NamedTuple):
         return f"<h3>{title}</h3>{table}" if title else table
 
 
-class Section(NamedTuple):
+class PageSection(NamedTuple):
     """A section of the page: a heading, sentences, charts, tables."""
 
     title: str
     words: Sequence[str] = ()
     charts: Sequence[Chart] = ()
-    tables: Sequence[Table] = ()
+    tables: Sequence[PageTable] = ()
 
 
 def page(
     title: str,
-    sections: Iterable[Section],
+    sections: Iterable[PageSection],
     numbers: Mapping[str, object],
     refresh: float | None = None,
     under: str = "",
@@ -144,7 +144,7 @@ def _row(names: Sequence[str], texts: Sequence[str]) -> str:
     return f"<tr>{''.join(cells)}</tr>"
 
 
-def _section(section: Section) -> str:
+def _section(section: PageSection) -> str:
     heading = f"<h2>{escape(section.title)}</h2>" if section.title else ""
     words = "".join(f"<p>{escape(line)}</p>" for line in section.words)
     figures = "".join(map(_figure, section.charts))

@@ -12,7 +12,7 @@ from farm.core.events import Event, FarmOpened
 from farm.results.log.reader import Entry
 
 
-class Difference(msgspec.Struct, frozen=True):
+class LogDifference(msgspec.Struct, frozen=True):
     """The first event for which a scheduler's commands differ from the log."""
 
     line: int
@@ -33,27 +33,27 @@ class Difference(msgspec.Struct, frozen=True):
         )
 
 
-def replay(entries: Iterable[Entry], scheduler: Handler) -> Difference | None:
+def replay(entries: Iterable[Entry], scheduler: Handler) -> LogDifference | None:
     """Pass events to a scheduler; return the first difference, None if there is none.
 
     ``scheduler`` must be new and configured like the one that made the log. The last entry of a
     truncated log may lack commands; only the remaining ones are compared there. After a takeover
     alarms are not compared: a successor sets its own, as it does not know which were set.
     """
-    comparison = Comparison()
+    comparison = LogComparison()
     for entry in entries:
         if (difference := comparison.of(entry, scheduler.handle(entry.event))) is not None:
             return difference
     return None
 
 
-class Comparison:
+class LogComparison:
     """Compares a new scheduler's commands with a log's, entry by entry from the first on."""
 
     def __init__(self) -> None:
         self._openings = 0
 
-    def of(self, entry: Entry, answer: Sequence[Command]) -> Difference | None:
+    def of(self, entry: Entry, answer: Sequence[Command]) -> LogDifference | None:
         """Return how the commands differ from the entry's, as ``replay``; None: they do not."""
         self._openings += isinstance(entry.event, FarmOpened)
         alarms, ignored = self._openings <= 1, type(answer) is Ignored
@@ -68,4 +68,4 @@ class Comparison:
         if same:
             return None
         commands = tuple(entry.commands), tuple(answer)
-        return Difference(entry.line, entry.event, *commands, entry.ignored, ignored)
+        return LogDifference(entry.line, entry.event, *commands, entry.ignored, ignored)

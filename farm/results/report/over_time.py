@@ -121,16 +121,16 @@ class PoolsOverTime:
         return np.where(places < 0, np.nan, desired[places])
 
 
-class Lane(NamedTuple):
+class ChartLane(NamedTuple):
     """One slot of a builder, and the rows of the jobs that it ran."""
 
     name: str
     jobs: list[int]
 
 
-def lanes(jobs: JobsOverTime) -> list[Lane]:
+def lanes(jobs: JobsOverTime) -> list[ChartLane]:
     """Return the slots in which the jobs ran: as many per builder as it ran jobs concurrently."""
-    found: dict[str, list[Lane]] = {}
+    found: dict[str, list[ChartLane]] = {}
     free: dict[str, list[tuple[float, int]]] = {}
     builders, ends = jobs.table["builder"], np.where(np.isnan(jobs.finished), np.inf, jobs.finished)
     ran = np.flatnonzero((builders != "") & ~np.isnan(jobs.started))
@@ -142,20 +142,20 @@ def lanes(jobs: JobsOverTime) -> list[Lane]:
             _, slot = heapq.heappop(heap)
         else:
             slot = len(slots)
-            slots.append(Lane(builder if not slots else f"{builder} {slot + 1}", []))
+            slots.append(ChartLane(builder if not slots else f"{builder} {slot + 1}", []))
         slots[slot].jobs.append(place)
         heapq.heappush(heap, (end, slot))
     return [lane for builder in found for lane in found[builder]]
 
 
-def reusing(jobs: JobsOverTime, found: Sequence[Lane]) -> list[Lane]:
+def reusing(jobs: JobsOverTime, found: Sequence[ChartLane]) -> list[ChartLane]:
     """Return fewer rows: that of a slot is used again for others after its last job.
 
     Builders of one job each would else be a row each, which together show a diagonal. Rows are of
     one platform, that of a slot's first job, and have the name of their first slot.
     """
     platforms, ends = jobs.table["platform"], jobs.stopped
-    rows: dict[str, list[Lane]] = {}
+    rows: dict[str, list[ChartLane]] = {}
     free: dict[str, list[tuple[float, int]]] = {}
     for lane in sorted(found, key=lambda lane: float(jobs.started[lane.jobs[0]])):
         platform = str(platforms[lane.jobs[0]])
@@ -165,12 +165,12 @@ def reusing(jobs: JobsOverTime, found: Sequence[Lane]) -> list[Lane]:
             taken[number].jobs.extend(lane.jobs)
         else:
             number = len(taken)
-            taken.append(Lane(lane.name, [*lane.jobs]))
+            taken.append(ChartLane(lane.name, [*lane.jobs]))
         heapq.heappush(heap, (float(ends[lane.jobs[-1]]), number))
     return [row for rows_of_platform in rows.values() for row in rows_of_platform]
 
 
-def busy_shares(jobs: JobsOverTime, chosen: Sequence[Lane], grid: Floats) -> Floats:
+def busy_shares(jobs: JobsOverTime, chosen: Sequence[ChartLane], grid: Floats) -> Floats:
     """Return the share of each interval in which these slots held a job."""
     places = [place for lane in chosen for place in lane.jobs]
     held = time_within(jobs.started[places], jobs.stopped[places], grid)

@@ -13,8 +13,8 @@ from farm.results.figures.chart import COLOURS, HATCHES, WIDTH, Chart, colour, l
 from farm.results.figures.time_axis import WallClock
 from farm.results.formatting import readable_percent, readable_span
 from farm.results.report.over_time import (
+    ChartLane,
     JobsOverTime,
-    Lane,
     PoolsOverTime,
     busy_shares,
     lanes,
@@ -182,7 +182,7 @@ class RunFigures:
         chart.axes.set_ylim(len(rows) - 0.5, -0.5)
         return [chart.finished()]
 
-    def _blocks(self, chart: Chart, rows: list[list[Lane]]) -> None:
+    def _blocks(self, chart: Chart, rows: list[list[ChartLane]]) -> None:
         """Draw each job as a block; a page shows its name under the pointer."""
         chart.axes.grid(visible=False)
         jobs = self._jobs
@@ -203,7 +203,7 @@ class RunFigures:
                 where = f"{platform}, on {builders[job]}"
                 bar.set_gid(f"said:{ids[job]} ({where}), {readable_span(span)}")
 
-    def _shading(self, chart: Chart, rows: list[list[Lane]]) -> None:
+    def _shading(self, chart: Chart, rows: list[list[ChartLane]]) -> None:
         """Draw each row as an image of intervals, darker when busier, for any number of jobs."""
         grid = self._jobs.grid
         chart.heat({row[0].name: busy_shares(self._jobs, row, grid) for row in rows}, grid)

@@ -12,7 +12,7 @@ from farm.core.model import Platform
 from farm.results.figures.time_axis import WallClock, instant
 from farm.results.formatting import after_caveat, spoken_in, spoken_number, spoken_span, spoken_unit
 from farm.results.money import Currency, is_money, readable_monthly
-from farm.results.summary.costs import Part
+from farm.results.summary.costs import CostPart
 from farm.results.summary.lateness import MAX_SHARE, Lateness
 from farm.results.summary.summary import Summary
 from farm.results.table.job_table import JobTable
@@ -157,7 +157,7 @@ def is_short(summary: Summary) -> bool:
     return _waits_long(summary) or any(map(_waits_long, summary.platforms.values()))
 
 
-def _waits_long(of: Summary | Part) -> bool:
+def _waits_long(of: Summary | CostPart) -> bool:
     p95, response = of.waiting_time.p95 or 0.0, of.response_time.mean
     service = max(0.0, (response or 0.0) - (of.waiting_time.mean or 0.0))
     return p95 >= SHORT or p95 >= OF_SERVICE * service > 0.0

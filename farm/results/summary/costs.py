@@ -55,7 +55,7 @@ class JobCounts(msgspec.Struct, frozen=True):
     lost: int
 
 
-class Part(JobCounts, frozen=True, kw_only=True, rename=json_name):
+class CostPart(JobCounts, frozen=True, kw_only=True, rename=json_name):
     """A part of a run: the jobs of a pool, a platform or an invocation."""
 
     waiting_time: Spread
@@ -192,7 +192,7 @@ def _idle_share(busy: float, slot_time: float) -> float | None:
     return max(0.0, 1 - busy / slot_time) if slot_time > 0 else None
 
 
-class Parts:
+class CostParts:
     """Builds the parts of a summary from the jobs that count, by their places.
 
     Args:
@@ -222,7 +222,7 @@ class Parts:
         if whole is not None and len(ended) == 1:
             self._known[tuple(ended)] = whole
 
-    def by_pool(self) -> dict[str, Part]:
+    def by_pool(self) -> dict[str, CostPart]:
         """Return each pool's part, including pools without jobs."""
         found = self._by(lambda place: place[0])
         parts = {}
@@ -234,12 +234,12 @@ class Parts:
             )
         return parts
 
-    def by_platform(self) -> dict[str, Part]:
+    def by_platform(self) -> dict[str, CostPart]:
         """Return each platform's part."""
         found = self._by(lambda place: str(place[1]))
         return {name: self._part(found[name]) for name in sorted(found)}
 
-    def by_invocation(self) -> dict[str, Part]:
+    def by_invocation(self) -> dict[str, CostPart]:
         """Return each invocation's part; empty if no job is charged to any."""
         found = self._by(lambda place: place[2])
         if set(found) <= {""}:
@@ -264,7 +264,7 @@ class Parts:
     def _never(self, places: Iterable[Place]) -> int:
         return sum(self._lost.get(place, 0) for place in places)
 
-    def _part(self, places: Sequence[Place]) -> Part:
+    def _part(self, places: Sequence[Place]) -> CostPart:
         key = tuple(places)  # a pool and a platform may have the same jobs
         if key not in self._known:
             self._known[key] = self._spreads_of(places)
@@ -273,7 +273,7 @@ class Parts:
         ended = Counter(NONE_ENDED)
         for place in places:
             ended.update(self._ended.get(place, NONE_ENDED))
-        return Part(
+        return CostPart(
             submitted=self._count(places),
             lost=self._never(places),
             waiting_time=waits,

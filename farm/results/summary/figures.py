@@ -21,7 +21,7 @@ from farm.results.summary.builder_time import (
     builder_counts,
     builder_times,
 )
-from farm.results.summary.costs import Bill, Costs, JobCounts, Parts, Place
+from farm.results.summary.costs import Bill, CostParts, Costs, JobCounts, Place
 from farm.results.summary.fairness import indices_of_runs, unused_fair_share_keys
 from farm.results.summary.switches import keys_of_switches, switches_of, values_of
 from farm.results.table.job_columns import Jobs, by_outcome, invocation_of
@@ -151,7 +151,7 @@ class Counted:
         rows = zip(*columns.values(), strict=True)
         return [Figures(**dict(zip(columns, row, strict=True))) for row in rows]
 
-    def parts(self) -> Parts:
+    def parts(self) -> CostParts:
         """Return the parts of a single run."""
         jobs, started, lost = self.jobs, self.jobs.started(), self.lost
         of, places = self.costs.places(jobs, slice(None))
@@ -168,7 +168,7 @@ class Counted:
         endless = zip(lost.platform.tolist(), lost.invocation.tolist(), strict=True)
         never = Counter[Place](("", platform, charged or "") for platform, charged in endless)
         found = dict(zip(places, ended, strict=True))
-        return Parts(self.costs, self.lengths[0], found, never, spreads_of)
+        return CostParts(self.costs, self.lengths[0], found, never, spreads_of)
 
     def _builder_times(self) -> BuilderTimes:
         return builder_times(self._runs, self._info.window)

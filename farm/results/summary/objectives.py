@@ -27,7 +27,7 @@ from farm.core.errors import InputError, not_among
 from farm.core.model import Cause, Platform
 from farm.results.descriptive_statistics import quantile
 from farm.results.summary.builder_time import Window
-from farm.results.summary.costs import Part
+from farm.results.summary.costs import CostPart
 from farm.results.summary.histogram import Histogram
 from farm.results.summary.summary import Summary
 from farm.results.summary.tally import MEASURED, Tallied
@@ -56,7 +56,7 @@ FIGURES: Final[Mapping[str, Callable[[Summary], float | None]]] = {
     **{f"jobs_{name}": attrgetter(f"jobs.{name}") for name in OF_JOB_COUNTS},
 }  # fmt: skip
 #: figures of a pool or platform
-PART_FIGURES: Final[Mapping[str, Callable[[Part], float | None]]] = {
+PART_FIGURES: Final[Mapping[str, Callable[[CostPart], float | None]]] = {
     **{name: attrgetter(name) for name in ("cost", "idle_share", "throughput_per_s")},
     **{f"jobs_{name}": attrgetter(name) for name in OF_JOB_COUNTS},
 }

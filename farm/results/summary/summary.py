@@ -20,7 +20,7 @@ from farm.core.model import Cause
 from farm.results.descriptive_statistics import Spread, spread_of
 from farm.results.formatting import readable_percent
 from farm.results.summary.builder_time import BuilderCounts, Window
-from farm.results.summary.costs import JobCounts, Part
+from farm.results.summary.costs import CostPart, JobCounts
 from farm.results.summary.fairness import FAIR_SHARE
 from farm.results.summary.figures import Counted, Figures, RunInfo, WorldName
 from farm.results.summary.lateness import Lateness
@@ -107,10 +107,10 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     #: None: there are no invocations
     switches: int | None = None
     switching_time: float | None = None
-    pools: dict[str, Part] = {}
-    platforms: dict[str, Part] = {}
+    pools: dict[str, CostPart] = {}
+    platforms: dict[str, CostPart] = {}
     #: by invocation, if the jobs' attributes give one
-    invocations: dict[str, Part] = {}
+    invocations: dict[str, CostPart] = {}
     #: events that the scheduler handled, over the whole run
     events: int
     #: real seconds that the run took

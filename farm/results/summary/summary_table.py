@@ -12,7 +12,7 @@ from farm.results.formatting import (
     sentence,
 )
 from farm.results.money import is_money, readable_cost, readable_monthly
-from farm.results.summary.costs import Part
+from farm.results.summary.costs import CostPart
 from farm.results.summary.summary import Quiescence, Summary
 from farm.terminal.tables import (
     Listing,
@@ -50,7 +50,7 @@ def summary_html(answer: str, summary: Summary) -> str:
     return as_html(group(styled(sentence(answer), "bold"), render_summary(summary)))
 
 
-def _pools(pools: Mapping[str, Part]) -> Listing:
+def _pools(pools: Mapping[str, CostPart]) -> Listing:
     rows = []
     for name, of in pools.items():
         waits = map(readable_span, (of.waiting_time.mean, of.waiting_time.p95))
@@ -61,7 +61,7 @@ def _pools(pools: Mapping[str, Part]) -> Listing:
     return Listing((*texts("pool"), *columns), rows, first_to_go=first_to_go)
 
 
-def _invocations(invocations: Mapping[str, Part]) -> Listing:
+def _invocations(invocations: Mapping[str, CostPart]) -> Listing:
     """Return the waits of those with most jobs."""
     by_jobs = sorted(invocations.items(), key=lambda item: -item[1].submitted)
     rows = []

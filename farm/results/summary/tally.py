@@ -21,7 +21,7 @@ from farm.columns import Coded, Floats, Numbers, in_order_of_appearance, total, 
 from farm.core.model import Platform
 from farm.results.descriptive_statistics import Spread, spread_of
 from farm.results.summary.builder_time import BuilderTimes, Window
-from farm.results.summary.costs import JobCounts, Parts, Place, places_of
+from farm.results.summary.costs import CostParts, JobCounts, Place, places_of
 from farm.results.summary.fairness import SlotShares
 from farm.results.summary.figures import Counted, RunInfo, parties_of
 from farm.results.summary.histogram import RELATIVE_ERROR, Histogram
@@ -312,12 +312,12 @@ class CountedInPieces(Counted):
         self.lengths = self.makespans
         self.costs.held(tally.by_pool, tally.by_place)
 
-    def parts(self) -> Parts:
+    def parts(self) -> CostParts:
         """Return the parts of the run."""
         tally = self._tally
         ended = {place: by_outcome(counts) for place, counts in tally.ended.items()}
         whole = tally.spreads["waiting_time"], tally.spreads["response_time"]
-        return Parts(self.costs, self.lengths[0], ended, Counter(), tally.spreads_of, whole)
+        return CostParts(self.costs, self.lengths[0], ended, Counter(), tally.spreads_of, whole)
 
     def _builder_times(self) -> BuilderTimes:
         return replace(super()._builder_times(), busy=[self._tally.busy])

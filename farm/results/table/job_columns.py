@@ -57,7 +57,7 @@ def invocation_of(attributes: Mapping[str, str], fair_share: Sequence[str]) -> s
     return "/".join([attributes[key] for key in keys if key in attributes])
 
 
-class Known(NamedTuple):
+class RecordedColumns(NamedTuple):
     """What is known of what really happened to jobs; the last row is of those that no trace has."""
 
     waited: Floats | None = None
@@ -66,7 +66,7 @@ class Known(NamedTuple):
     outcome: Coded | None = None
 
     @classmethod
-    def of(cls, found: Happened) -> Known:
+    def of(cls, found: Happened) -> RecordedColumns:
         """Return what traces say."""
         waited, ran = (
             None if np.isnan(times).all() else np.append(times, np.nan)
@@ -99,7 +99,7 @@ class Jobs(Table):
     #: the first dispatch estimate of each job (the instant, or None)
     estimates: Mapping[str, float | None] = {}
     #: what really happened to jobs of traces
-    recorded: Known = Known()
+    recorded: RecordedColumns = RecordedColumns()
 
     job_id = Column(texts, "job.id", public=True)
     matrix = Column(coded, "job.matrix", public=True)

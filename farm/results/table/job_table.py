@@ -11,7 +11,7 @@ import numpy as np
 from farm.columns import Array, Coded, Floats, Rows
 from farm.core.errors import InputError, not_among
 from farm.core.fields import json_name
-from farm.results.table.job_columns import MARKED, PUBLIC, Jobs, Known
+from farm.results.table.job_columns import MARKED, PUBLIC, Jobs, RecordedColumns
 from farm.results.table.recorder import RunRecords
 
 AT_ONCE = 4096
@@ -176,7 +176,9 @@ FIELDS = {json_name(name): name for name in PUBLIC}
 """The columns of a table of jobs, by their names in files."""
 EMPTY = JobTable(ColumnsOf(Jobs.of(())))
 """A table of no jobs, with the types of the columns."""
-RECORDED = Known(np.zeros(0), np.zeros(0), Coded(np.arange(0), ()), Coded(np.arange(0), ()))
+RECORDED = RecordedColumns(
+    np.zeros(0), np.zeros(0), Coded(np.arange(0), ()), Coded(np.arange(0), ())
+)
 _ALL = ColumnsOf(Jobs.of((), recorded=RECORDED, recorded_row=np.arange(0)))
 TYPES = {name: column.dtype for name, column in _ALL.items() if name not in MARKED}
 """The types of all columns that a run may have, but for fields of the user's own."""

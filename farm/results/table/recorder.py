@@ -27,7 +27,7 @@ from farm.core.events import (
 from farm.core.model import Cause, Job
 from farm.records.attempt import Happened
 from farm.results.table.builder_columns import Attempts, BuilderLives, Builders, VoidAttempt
-from farm.results.table.job_columns import OUTCOMES, Jobs, Known
+from farm.results.table.job_columns import OUTCOMES, Jobs, RecordedColumns
 
 
 class RunRecords(msgspec.Struct, kw_only=True, eq=False, dict=True):
@@ -74,7 +74,7 @@ class RunRecords(msgspec.Struct, kw_only=True, eq=False, dict=True):
         """Return the same with what really happened to the jobs of each trace, by their ids."""
         if not recorded:
             return self
-        known = Known.of(Happened.joined([happened for _, happened in recorded]))
+        known = RecordedColumns.of(Happened.joined([happened for _, happened in recorded]))
         tables, rows = (self.jobs, self.lost), self.rows
         if rows is None:
             every = (one for ids, _ in recorded for one in ids())

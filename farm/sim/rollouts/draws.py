@@ -20,7 +20,7 @@ from farm.columns import Floats
 from farm.core.model import Builder, Job
 from farm.forecasts.runtime.interface import speed_of
 from farm.forecasts.runtime.quantiles import (
-    Line,
+    ErrorLine,
     RuntimeDistribution,
     RunTimeSpread,
     sort_of,
@@ -91,7 +91,7 @@ class RunTimes:
         self.learned, self._running, self._at = learned, running, at
         self._seed, self._count = seed, count
         # by history
-        self._lines: dict[int, Line] = {}
+        self._lines: dict[int, ErrorLine] = {}
         self._young: YoungKinds | None = None
         self._survivals: dict[int, Survival] = {}
         self._learn_of_running()

@@ -20,7 +20,7 @@ from farm.app.runs.simulated_run import simulated_run
 from farm.assembly import run_info
 from farm.core.errors import InputError
 from farm.results.descriptive_statistics import Spread
-from farm.results.summary.costs import Part
+from farm.results.summary.costs import CostPart
 from farm.results.summary.histogram import RELATIVE_ERROR
 from farm.results.summary.objectives import parse_objective, value_of, value_of_tallied
 from farm.results.summary.summary import Summary, summarise
@@ -162,7 +162,7 @@ def exact_figures(summary: Summary) -> Summary:
         mean, std = (float(f"{one or 0.0:.9g}") for one in (spread.mean, spread.std))
         return Spread(spread.count, mean, std, max=spread.max)
 
-    def of_parts(parts: dict[str, Part]) -> dict[str, Part]:
+    def of_parts(parts: dict[str, CostPart]) -> dict[str, CostPart]:
         return {
             name: replace(
                 part,

@@ -25,7 +25,7 @@ from farm.sim.fast.compiler.kinds import (
     number_in,
     stored,
 )
-from farm.sim.fast.compiler.source import UNKNOWN, Source
+from farm.sim.fast.compiler.source import UNKNOWN, SourceText
 
 COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Lt: "<",
@@ -92,7 +92,7 @@ class Expressions:
 
     def __init__(
         self,
-        source: Source,
+        source: SourceText,
         types: Types,
         translate: Callable[[Callable[..., Any], Sequence[Kind]], Translated],
     ) -> None:
@@ -438,7 +438,7 @@ class Expressions:
 
     def _own(self, node: ast.Call, function: Callable[..., Any], given: list[Value]) -> Value:
         """Return a call of a function of the kernel, which is translated for these arguments."""
-        called = Source(function)
+        called = SourceText(function)
         missing = len(called.arguments) - len(given)
         if not 0 <= missing <= len(called.defaults):
             raise self.error(node, f"found {len(given)} arguments of {function.__name__}")

@@ -8,7 +8,7 @@ from typing import Any
 
 from farm.sim.fast.compiler.expressions import Expressions, Translated, Value
 from farm.sim.fast.compiler.kinds import INT, NOTHING, Array, Kind, Record, Tuple, Types, number_in
-from farm.sim.fast.compiler.source import Source
+from farm.sim.fast.compiler.source import SourceText
 
 DISCARDED = "_"
 """The variable whose value is not used."""
@@ -38,7 +38,7 @@ class FunctionInC(Expressions):
         types: Types,
         translate: Callable[[Callable[..., Any], Sequence[Kind]], Translated],
     ) -> None:
-        super().__init__(Source(function), types, translate)
+        super().__init__(SourceText(function), types, translate)
         self.name = name
         self.variables = dict(zip(self.source.arguments, kinds, strict=True))
         self._returned: Kind | None = None

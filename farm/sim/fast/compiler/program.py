@@ -18,7 +18,7 @@ from farm.sim.fast.compiler.kinds import (
     Types,
     member,
 )
-from farm.sim.fast.compiler.source import Source
+from farm.sim.fast.compiler.source import SourceText
 
 PRELUDE = Path(__file__).with_name("python_in_c.h")
 WORDS_OF_ARRAY = 5
@@ -52,7 +52,7 @@ class Program:
         key = (function, tuple(kinds))
         if key not in self._functions:
             if function in self._begun:
-                source = Source(function)
+                source = SourceText(function)
                 raise source.error(source.tree, "found a function that calls itself")
             self._begun.append(function)
             name = f"{function.__name__}_{len(self._functions) + len(self._begun)}"
@@ -63,7 +63,7 @@ class Program:
         return self._functions[key]
 
     def _entry(self, function: Callable[..., Any]) -> str:
-        source = Source(function)
+        source = SourceText(function)
         hints = get_type_hints(function, include_extras=True)
         try:
             kinds = [self._types.annotated(hints[name]) for name in source.arguments]

@@ -19,7 +19,7 @@ class TranslationError(Exception):
     """A part of the kernel that is not understood; the message names the file and the line."""
 
 
-class Source:
+class SourceText:
     """A function's Python.
 
     Raises TranslationError for a function that is decorated or has unusual arguments.
