@@ -88,8 +88,13 @@ class _Pool:
         # decisions are counted from zero; builders may have come and gone
         self.keeping = msgspec.structs.replace(
             self.keeping,
-            serial=0, next_at=0.0, desired=None, observed=(), requested=(), given_up=(),
-        )  # fmt: skip
+            serial=0,
+            next_at=0.0,
+            desired=None,
+            observed=(),
+            requested=(),
+            given_up=(),
+        )
         return self.token
 
     def has_lost_something(self, report: PoolReport, now: float) -> bool:
@@ -372,8 +377,14 @@ class Provisioner:
     def _send(self, plan: Plan) -> None:
         log.info(
             "pool %s: %d wanted, %d joined and %d booting: %+d, %+d (%s)",
-            plan.pool, plan.desired, plan.joined, plan.booting, plan.start, -plan.stop, plan.why,
-        )  # fmt: skip
+            plan.pool,
+            plan.desired,
+            plan.joined,
+            plan.booting,
+            plan.start,
+            -plan.stop,
+            plan.why,
+        )
         if self._backend.acts:
             self._tell(plan)
             self._metrics.acted(plan.pool, "requested", plan.start)

@@ -49,11 +49,15 @@ from farm.whole_files import PIECE, ending
 
 METRICS = metrics_named(
     (
-        "waiting_time.mean", "waiting_time.p95", "response_time.mean", "stretch.mean", "cost",
+        "waiting_time.mean",
+        "waiting_time.p95",
+        "response_time.mean",
+        "stretch.mean",
+        "cost",
         "idle_share",
     ),
     "metric",
-)  # fmt: skip
+)
 
 OnStep = Callable[[str, float], None]
 

@@ -51,9 +51,14 @@ def runs(_: object, __: object, incomplete: str) -> list[str]:
 
 #: by the name of a parameter
 COMPLETES: dict[str, Complete] = {
-    "scenario": scenarios, "name": scenarios, "sets": keys, "vary": keys,
-    "run": runs, "runs": runs, "what": runs,
-}  # fmt: skip
+    "scenario": scenarios,
+    "name": scenarios,
+    "sets": keys,
+    "vary": keys,
+    "run": runs,
+    "runs": runs,
+    "what": runs,
+}
 
 
 def with_completion(command: Any) -> Any:

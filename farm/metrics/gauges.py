@@ -21,8 +21,14 @@ from farm.metrics.catalogue import NAMES
 from farm.metrics.series import Bounded, Labels, Series
 
 BUILDER_STATES = (
-    "booting", "idle", "building", "cleaning", "draining", "failed", "stopping",
-)  # fmt: skip
+    "booting",
+    "idle",
+    "building",
+    "cleaning",
+    "draining",
+    "failed",
+    "stopping",
+)
 SLOT_STATES = ("busy", "idle", "cleaning", "unavailable")
 
 

@@ -22,12 +22,18 @@ History = Iterable[tuple[Event, Sequence[Command]]]
 
 Point = tuple[float, Value]
 
-LIVE_ONLY = frozenset({
-    "farm_scheduler_cycle_seconds", "farm_scheduler_commit_seconds",
-    "farm_scheduler_aside_seconds",
-    "farm_scheduler_event_lag_seconds", "farm_scheduler_delay_seconds",
-    "farm_scheduler_leader", "farm_builder_hosts", "farm_builders_unplaced",
-})  # fmt: skip
+LIVE_ONLY = frozenset(
+    {
+        "farm_scheduler_cycle_seconds",
+        "farm_scheduler_commit_seconds",
+        "farm_scheduler_aside_seconds",
+        "farm_scheduler_event_lag_seconds",
+        "farm_scheduler_delay_seconds",
+        "farm_scheduler_leader",
+        "farm_builder_hosts",
+        "farm_builders_unplaced",
+    }
+)
 """What a run's event log does not hold: how the scheduler's process was doing."""
 
 

@@ -18,10 +18,39 @@ from farm.records.runners import ROUNDING, RunnerRows
 
 #: steps to which times are rounded, seconds: of seconds, minutes, hours and days with decimals
 STEPS = (
-    3600.0, 1800.0, 900.0, 864.0, 600.0, 360.0, 300.0, 86.4, 60.0, 36.0, 30.0, 20.0, 15.0, 10.0,
-    8.64, 6.0, 5.0, 3.6, 2.0, 1.0, 0.6, 0.5, 0.36, 0.2, 0.1, 0.06, 0.05, 0.02, 0.01, 0.005, 0.002,
+    3600.0,
+    1800.0,
+    900.0,
+    864.0,
+    600.0,
+    360.0,
+    300.0,
+    86.4,
+    60.0,
+    36.0,
+    30.0,
+    20.0,
+    15.0,
+    10.0,
+    8.64,
+    6.0,
+    5.0,
+    3.6,
+    2.0,
+    1.0,
+    0.6,
+    0.5,
+    0.36,
+    0.2,
+    0.1,
+    0.06,
+    0.05,
+    0.02,
+    0.01,
+    0.005,
+    0.002,
     0.001,
-)  # fmt: skip
+)
 
 
 class ResolutionLimits(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,10 +13,16 @@ from farm.terminal.plain_text import message, plain, width_of_pipes
 from farm.terminal.tables import Styled
 
 COLOURS = {
-    "succeeded": "green", "failed": "red", "cancelled": "yellow", "running": "cyan",
-    "building": "green", "cleaning": "cyan", "draining": "yellow", "lost": "red",
+    "succeeded": "green",
+    "failed": "red",
+    "cancelled": "yellow",
+    "running": "cyan",
+    "building": "green",
+    "cleaning": "cyan",
+    "draining": "yellow",
+    "lost": "red",
     "booting": "magenta",
-}  # fmt: skip
+}
 
 
 class FarmConsole(Console):

@@ -18,11 +18,12 @@ from farm.terminal.plain_text import is_plain, write_messages
 _PLAN = ": an objective of a scenario is one of farm plan --slo OBJECTIVE [--vary KEY=V1,V2]"
 #: by command and option that it has not: where that is
 ELSEWHERE = {
-    ("sweep", "--objective"): _PLAN, ("sweep", "--slo"): _PLAN,
+    ("sweep", "--objective"): _PLAN,
+    ("sweep", "--slo"): _PLAN,
     ("sweep", "--runs"): "; it is --replications N here",
     ("doctor", "--slo"): "; it is --objective TIME here, and --slo OBJECTIVE of farm plan",
     ("plan", "--objective"): "; it is --slo OBJECTIVE here, and --objective TIME of farm doctor",
-}  # fmt: skip
+}
 #: exit code after Ctrl-C
 INTERRUPTED = 130
 #: a command line that is not understood; Typer does not export the class

@@ -20,6 +20,13 @@ from farm.workload.recorded import read_trace
 from farm.workload.streams import stream
 
 __all__ = [
-    "Several", "TraceOptions", "Workload", "batches", "build_jobs", "build_several",
-    "build_workload", "read_trace", "stream",
-]  # fmt: skip
+    "Several",
+    "TraceOptions",
+    "Workload",
+    "batches",
+    "build_jobs",
+    "build_several",
+    "build_workload",
+    "read_trace",
+    "stream",
+]

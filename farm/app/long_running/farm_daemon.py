@@ -47,9 +47,14 @@ LEASE_TIMEOUT = 5.0
 LEAVE_TIMEOUT = 5.0
 #: what is meant for others, or for us: two services cannot have one port
 NOT_FOR_SERVICES = (
-    "FARM_BACKEND", "FARM_SCENARIO", "FARM_PLAY", "FARM_HOST",
-    "FARM_METRICS_PORT", "FARM_METRICS_ADDRESS", "FARM_METRICS_TARGETS",
-)  # fmt: skip
+    "FARM_BACKEND",
+    "FARM_SCENARIO",
+    "FARM_PLAY",
+    "FARM_HOST",
+    "FARM_METRICS_PORT",
+    "FARM_METRICS_ADDRESS",
+    "FARM_METRICS_TARGETS",
+)
 
 
 def metrics_place(folder: Path, port: int | None, address: str) -> MetricsPlace:

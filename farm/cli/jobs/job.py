@@ -31,8 +31,12 @@ from farm.units import format_roughly, many
 
 #: what is told in one line, with ``estimated_by``
 OF_THE_METHOD = (
-    "rollouts", "past_run_times", "run_time_drawn_from", "estimates_lately", "why_no_rollouts",
-)  # fmt: skip
+    "rollouts",
+    "past_run_times",
+    "run_time_drawn_from",
+    "estimates_lately",
+    "why_no_rollouts",
+)
 
 
 def job(

@@ -43,10 +43,18 @@ KINDS: dict[str, str] = {
 TOO_MANY_CLIENTS = "max number of clients"
 #: words with which a server answers, and what they mean; looked for in this order
 _ANSWERS = {
-    "NOAUTH": "refused", "WRONGPASS": "refused", "NOPERM": "denied", "LOADING": "loading",
-    "BUSY ": "busy", "READONLY": "read-only", "NOREPLICAS": "read-only", "UNBLOCKED": "read-only",
-    "MASTERDOWN": "read-only", "OOM ": "memory", "MISCONF": "disk",
-}  # fmt: skip
+    "NOAUTH": "refused",
+    "WRONGPASS": "refused",
+    "NOPERM": "denied",
+    "LOADING": "loading",
+    "BUSY ": "busy",
+    "READONLY": "read-only",
+    "NOREPLICAS": "read-only",
+    "UNBLOCKED": "read-only",
+    "MASTERDOWN": "read-only",
+    "OOM ": "memory",
+    "MISCONF": "disk",
+}
 #: redis-py takes those words away and raises these instead; the special ones first
 _TYPES: dict[type[redis.RedisError], str] = {
     redis.AuthenticationError: "refused",

@@ -314,9 +314,16 @@ def choices_of_sweep(sweep: SweptSettings, metric: Metric = MEAN_WAIT) -> Iterat
         spent, ends = 0.0 if of_cost else cost.mean or 0.0, ends_of(row.interval)
         by_month = per_month.get(tuple(row.settings.values()))
         yield Choice(
-            name, row.mean or 0.0, *ends, worth, spent, differs and not of_cost, metric,
-            by_month, sweep.currency,
-        )  # fmt: skip
+            name,
+            row.mean or 0.0,
+            *ends,
+            worth,
+            spent,
+            differs and not of_cost,
+            metric,
+            by_month,
+            sweep.currency,
+        )
 
 
 def _worth(verdict: str, metric: Metric) -> str:
@@ -388,9 +395,16 @@ def choices_of_comparison(comparison: ComparedRuns) -> Iterator[Choice]:
             return
         if not number:
             yield Choice(
-                pair.base_name, wait.base, None, None, "", cost.base or 0.0, False,
-                per_month=per_month.base, currency=comparison.currency,
-            )  # fmt: skip
+                pair.base_name,
+                wait.base,
+                None,
+                None,
+                "",
+                cost.base or 0.0,
+                False,
+                per_month=per_month.base,
+                currency=comparison.currency,
+            )
         if wait.other is None:
             continue
         base = wait.base
@@ -398,10 +412,16 @@ def choices_of_comparison(comparison: ComparedRuns) -> Iterator[Choice]:
         if wait.verdict == "same":
             low = high = wait.other
         yield Choice(
-            pair.other_name, wait.other, low, high, wait.verdict or "", cost.other or 0.0,
+            pair.other_name,
+            wait.other,
+            low,
+            high,
+            wait.verdict or "",
+            cost.other or 0.0,
             cost.verdict not in ("same", "noise", "small", None),
-            per_month=per_month.other, currency=comparison.currency,
-        )  # fmt: skip
+            per_month=per_month.other,
+            currency=comparison.currency,
+        )
 
 
 def frontier(choices: Sequence[Choice]) -> list[str]:

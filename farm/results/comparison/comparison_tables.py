@@ -61,9 +61,13 @@ FIRST_TO_GO = ("from", "to", "base", "other")
 MOST_PARTS = 12
 """Parts of the jobs in a table, those that changed most."""
 STYLES = {
-    "better": "green", "worse": "red", "noise": "dim", "same": "dim", "small": "dim",
+    "better": "green",
+    "worse": "red",
+    "noise": "dim",
+    "same": "dim",
+    "small": "dim",
     NOT_DISTINGUISHABLE: "dim",
-}  # fmt: skip
+}
 
 TIDY = (
     "metric", "unit", "replications", "mean", "low", "high", "median", "difference", "relative",
@@ -209,9 +213,20 @@ def tidy(sweep: SweptSettings) -> list[dict[str, object]]:
         low, high = ends_of(row.interval)
         difference_low, difference_high = ends_of(row.difference_interval)
         values = (
-            row.metric, row.unit, row.replications, row.mean, low, high, row.median,
-            row.difference, row.relative, difference_low, difference_high, row.p, row.verdict,
-        )  # fmt: skip
+            row.metric,
+            row.unit,
+            row.replications,
+            row.mean,
+            low,
+            high,
+            row.median,
+            row.difference,
+            row.relative,
+            difference_low,
+            difference_high,
+            row.p,
+            row.verdict,
+        )
         rows.append({**row.settings, **dict(zip(TIDY, values, strict=True))})
     return rows
 

@@ -43,8 +43,13 @@ from farm.results.table.job_table import JobTable
 from farm.results.table.jobs_csv import write_jobs
 
 STATES = (
-    "time", "nb_sleeping", "nb_switching_on", "nb_switching_off", "nb_idle", "nb_computing",
-)  # fmt: skip
+    "time",
+    "nb_sleeping",
+    "nb_switching_on",
+    "nb_switching_off",
+    "nb_idle",
+    "nb_computing",
+)
 FINAL = {
     "succeeded": "COMPLETED_SUCCESSFULLY",
     "failed": "COMPLETED_FAILED",
@@ -62,8 +67,9 @@ def export(run: Run, out: Path) -> int:
     write_jobs(out / "jobs.csv", [_table(run.summary.name, jobs, resource)])
     _write_states(run, out / "machine_states.csv")
     for name, content in (
-        ("schedule", _schedule(jobs, builders)), ("workload", _workload(jobs, builders)),
-    ):  # fmt: skip
+        ("schedule", _schedule(jobs, builders)),
+        ("workload", _workload(jobs, builders)),
+    ):
         text = msgspec.json.format(msgspec.json.encode(content), indent=2)
         (out / f"{name}.json").write_bytes(text + b"\n")
     return len(jobs)
@@ -227,9 +233,10 @@ def _schedule(jobs: JobTable, machines: int) -> dict[str, object]:
         "time_computing": total(known(ran["service_time_s"])),
     }
     for key, column in (
-        ("waiting_time", "waiting_time_s"), ("turnaround_time", "response_time_s"),
+        ("waiting_time", "waiting_time_s"),
+        ("turnaround_time", "response_time_s"),
         ("slowdown", "stretch"),
-    ):  # fmt: skip
+    ):
         found = known(ran[column])
         values[f"mean_{key}"] = total(found) / len(found) if len(found) else 0.0
         values[f"max_{key}"] = float(found.max(initial=0.0))

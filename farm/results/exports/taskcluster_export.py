@@ -36,9 +36,13 @@ Update = Callable[[State, Event], None]
 
 #: order of simultaneous events: nothing happens on a worker before it has started
 _ORDER = (
-    "worker-requested", "worker-started", "task-created", "task-started", "task-resolved",
+    "worker-requested",
+    "worker-started",
+    "task-created",
+    "task-started",
+    "task-resolved",
     "worker-shutdown",
-)  # fmt: skip
+)
 _OF_WORKERS = ("worker-requested", "worker-started", "worker-shutdown")
 #: from which map to which each event moves its subject
 _MOVES = {
@@ -48,9 +52,13 @@ _MOVES = {
     "worker-shutdown": ("runningWorkers", "shutdownWorkers", "shutdownTime"),
 }
 MAPS = (
-    "pendingTasks", "runningTasks", "resolvedTasks", "requestedWorkers", "runningWorkers",
+    "pendingTasks",
+    "runningTasks",
+    "resolvedTasks",
+    "requestedWorkers",
+    "runningWorkers",
     "shutdownWorkers",
-)  # fmt: skip
+)
 
 
 def _size_of(name: str) -> Metric:
@@ -185,8 +193,9 @@ def event_store(
 
 def _of_tasks(jobs: Jobs) -> Iterator[TimedEvent]:
     jobs = jobs.taken((jobs.builder.codes >= 0) & ~np.isnan(jobs.started_at))
-    started_at, finished_at = (np.maximum(jobs.submitted_at, at)
-                               for at in (jobs.started_at, jobs.finished_at))  # fmt: skip
+    started_at, finished_at = (
+        np.maximum(jobs.submitted_at, at) for at in (jobs.started_at, jobs.finished_at)
+    )
     times = (jobs.submitted_at.tolist(), started_at.tolist(), finished_at.tolist())
     for name, builder, *at in zip(jobs.job_id, jobs.builder.tolist(), *times, strict=True):
         yield at[0], "task-created", name, []
@@ -262,6 +271,9 @@ def _worker(state: State, name: str, event: str) -> Any:
 
 def _four(what: str, values: list[float]) -> dict[str, float | None]:
     measures: dict[str, Callable[[list[float]], float]] = {
-        "Minimum": min, "Maximum": max, "Mean": fmean, "Median": median,
-    }  # fmt: skip
+        "Minimum": min,
+        "Maximum": max,
+        "Mean": fmean,
+        "Median": median,
+    }
     return {f"{k} {what}": measure(values) if values else None for k, measure in measures.items()}

@@ -49,8 +49,14 @@ DARK = {
 DASHES = ("-", (0, (5, 2)), ":", "-.", (0, (2, 2)), (0, (1, 1)), (0, (2, 4)))
 #: numbers of colours and dashes: jobs and builders by their states
 LOOKS = {
-    "waiting": 4, "running": 0, "response": 0, "present": 0, "booting": 1, "desired": 6, "slots": 6,
-}  # fmt: skip
+    "waiting": 4,
+    "running": 0,
+    "response": 0,
+    "present": 0,
+    "booting": 1,
+    "desired": 6,
+    "slots": 6,
+}
 HATCHES = ("", "////", "....", "xxxx", "----", "\\\\\\\\")
 #: seconds within which a weekday is said of one day, or nearly
 MOST_WEEKDAYS = 14 * 86400.0
@@ -60,13 +66,21 @@ MOST_ROWS = 24
 SPINES = 0.9
 SUFFIXES = (".svg", ".png", ".pdf")
 _STYLE: Any = {
-    "axes.edgecolor": COLOURS["dim"], "axes.axisbelow": True,
-    "axes.spines.right": False, "axes.spines.top": False, "axes.labelcolor": COLOURS["dim"],
-    "axes.titlesize": 10, "axes.titlecolor": COLOURS["ink"], "text.color": COLOURS["ink"],
-    "font.size": 9, "hatch.linewidth": 0.5,
-    "lines.linewidth": 1.4, "savefig.dpi": 160,
-    "svg.fonttype": "none", "svg.hashsalt": "farm",
-}  # fmt: skip
+    "axes.edgecolor": COLOURS["dim"],
+    "axes.axisbelow": True,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.labelcolor": COLOURS["dim"],
+    "axes.titlesize": 10,
+    "axes.titlecolor": COLOURS["ink"],
+    "text.color": COLOURS["ink"],
+    "font.size": 9,
+    "hatch.linewidth": 0.5,
+    "lines.linewidth": 1.4,
+    "savefig.dpi": 160,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "farm",
+}
 #: no date and no producer, so that the same numbers give the same file
 _UNSAID = dict.fromkeys(("Date", "Creator", "Format", "Type"))
 _UNDATED = {"CreationDate": None}
@@ -92,9 +106,15 @@ class Chart:
         #: name, colour, xs, ys; what else a page must know
         self._series: list[tuple[str, str, Floats, Floats]] = []
         self._about: dict[str, object] = {
-            "time": False, "clock": None, "dated": False, "names": None, "rows": False, "unit": "",
-            "x_unit": "", "most": MOST_SPANS,
-        }  # fmt: skip
+            "time": False,
+            "clock": None,
+            "dated": False,
+            "names": None,
+            "rows": False,
+            "unit": "",
+            "x_unit": "",
+            "most": MOST_SPANS,
+        }
 
     def over_time(
         self, begin: float, end: float, clock: WallClock | None = None, *, rows: bool = False
@@ -128,9 +148,14 @@ class Chart:
         number = LOOKS.get(look, len(self._series))
         few = len(xs) <= 50
         [drawn] = self.axes.plot(
-            xs, ys, label=label(name), color=colour(number), linestyle=DASHES[number % len(DASHES)],
-            marker="o" if few else "", markersize=3,
-        )  # fmt: skip
+            xs,
+            ys,
+            label=label(name),
+            color=colour(number),
+            linestyle=DASHES[number % len(DASHES)],
+            marker="o" if few else "",
+            markersize=3,
+        )
         if len(xs) == 1:  # a ring, which is seen around a point of another line
             drawn.set(linestyle="", markersize=9, markerfacecolor="none", markeredgewidth=1.6)
         self._keep(name, number, xs, ys)
@@ -189,9 +214,12 @@ class Chart:
             for name, colour, xs, ys in self._series
         ]
         return self._about | {
-            "box": [round(float(part), 2) for part in box], "x": [*map(float, axes.get_xlim())],
-            "y": [*map(float, axes.get_ylim())], "log": axes.get_xscale() == "log", "lines": lines,
-        }  # fmt: skip
+            "box": [round(float(part), 2) for part in box],
+            "x": [*map(float, axes.get_xlim())],
+            "y": [*map(float, axes.get_ylim())],
+            "log": axes.get_xscale() == "log",
+            "lines": lines,
+        }
 
     def spans(self) -> None:
         """Let x be spans of time (seconds)."""

@@ -82,9 +82,14 @@ def line_type(name: str, parts: Sequence[Part], tag: str | None = None) -> type[
         key = part.key or json_name(part.name)
         fields.append((part.name, part.kind, msgspec.field(name=key, **{how: part.default})))
     return msgspec.defstruct(
-        name, fields, omit_defaults=True, gc=False, module=__name__,
-        tag=tag, tag_field=None if tag is None else "event",
-    )  # fmt: skip
+        name,
+        fields,
+        omit_defaults=True,
+        gc=False,
+        module=__name__,
+        tag=tag,
+        tag_field=None if tag is None else "event",
+    )
 
 
 class Line:

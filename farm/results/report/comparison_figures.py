@@ -89,9 +89,11 @@ def trade_off_chart(choices: Sequence[Choice], currency: Currency = None) -> lis
     best = set(frontier(choices))
     line = sorted((choice.cost, choice.wait / scale) for choice in choices if choice.name in best)
     chart.axes.plot(
-        *zip(*line, strict=True), color=COLOURS["c1"], drawstyle="steps-post",
+        *zip(*line, strict=True),
+        color=COLOURS["c1"],
+        drawstyle="steps-post",
         label="frontier: none waits less and costs no more",
-    )  # fmt: skip
+    )
     for choice in choices:
         [drawn] = chart.axes.plot(
             choice.cost,
@@ -162,10 +164,14 @@ def _name_points(
             if is_inside and not any(_overlap(box, other) for other in taken):
                 taken.append(box)
                 chart.axes.annotate(
-                    text, (cost, wait), (right, above), textcoords="offset points",
-                    ha="left" if right > 0 else "right", color=COLOURS["dim"],
+                    text,
+                    (cost, wait),
+                    (right, above),
+                    textcoords="offset points",
+                    ha="left" if right > 0 else "right",
+                    color=COLOURS["dim"],
                     arrowprops=LEADER if above > FAR else None,
-                )  # fmt: skip
+                )
                 break
 
 
@@ -270,9 +276,16 @@ def _dot(
     name = dot.name if len(dot.name) <= 34 else "…" + dot.name[-33:]
     for text, edge, side in ((name, 0.0, "left"), (number, 1.0, "right")):
         axes.annotate(
-            text, (edge, place), (4 - 8 * edge, 9), xycoords=axes.get_yaxis_transform(),
-            textcoords="offset points", va="center", ha=side, annotation_clip=False, gid="over",
-        )  # fmt: skip
+            text,
+            (edge, place),
+            (4 - 8 * edge, 9),
+            xycoords=axes.get_yaxis_transform(),
+            textcoords="offset points",
+            va="center",
+            ha=side,
+            annotation_clip=False,
+            gid="over",
+        )
 
 
 def _listed(chart: Chart, dots: Sequence[Dot], origin: float) -> Chart:

@@ -195,10 +195,16 @@ class RunFigures:
             lines, places = map(list, zip(*chosen, strict=True))
             starts, spans = jobs.started[places], (jobs.stopped - jobs.started)[places]
             bars = chart.axes.barh(
-                lines, spans, left=starts, height=0.85, color=colour(number),
-                edgecolor=COLOURS["grid"], linewidth=0.2, hatch=HATCHES[number % len(HATCHES)],
+                lines,
+                spans,
+                left=starts,
+                height=0.85,
+                color=colour(number),
+                edgecolor=COLOURS["grid"],
+                linewidth=0.2,
+                hatch=HATCHES[number % len(HATCHES)],
                 label=label(str(platform)),
-            )  # fmt: skip
+            )
             for bar, job, span in zip(bars, places, spans.tolist(), strict=True):
                 where = f"{platform}, on {builders[job]}"
                 bar.set_gid(f"said:{ids[job]} ({where}), {readable_span(span)}")
@@ -229,9 +235,12 @@ class RunFigures:
             text = f"{readable_percent(share / 100)}, mean wait {wait}"
             is_inside = CHARACTER * len(text) + 8.0 < share / (longest * 1.05) * width
             chart.axes.annotate(
-                text, (0.0 if is_inside else share, place), (4, 0), textcoords="offset points",
+                text,
+                (0.0 if is_inside else share, place),
+                (4, 0),
+                textcoords="offset points",
                 va="center",
-            )  # fmt: skip
+            )
         chart.axes.set_yticks(range(len(names)), names)
         chart.axes.invert_yaxis()
         return [chart.finished()]

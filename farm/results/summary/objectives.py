@@ -48,13 +48,21 @@ FIGURES: Final[Mapping[str, Callable[[Summary], float | None]]] = {
     **{
         name: attrgetter(name)
         for name in (
-            "makespan", "builder_time", "cost", "utilization", "idle_share", "fairness_index",
-            "throughput_per_s", "attempts", "switches", "switching_time",
+            "makespan",
+            "builder_time",
+            "cost",
+            "utilization",
+            "idle_share",
+            "fairness_index",
+            "throughput_per_s",
+            "attempts",
+            "switches",
+            "switching_time",
         )
     },
     "max_builders": attrgetter("builders.max_running"),
     **{f"jobs_{name}": attrgetter(f"jobs.{name}") for name in OF_JOB_COUNTS},
-}  # fmt: skip
+}
 #: figures of a pool or platform
 PART_FIGURES: Final[Mapping[str, Callable[[CostPart], float | None]]] = {
     **{name: attrgetter(name) for name in ("cost", "idle_share", "throughput_per_s")},

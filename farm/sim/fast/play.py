@@ -248,8 +248,22 @@ def _held_back(options: HeavyLightOptions | None) -> tuple[float, ...]:
 
 #: slots of a farm that is kept for the next run on the same pools
 MOST_KEPT = 10_000
-_WRITTEN = ("pool_counts", "answers", "looks", "fates", "builders", "slots", "free", "timers",
-            "agenda", "alarms", "counts", "instants", "soon", "void")  # fmt: skip
+_WRITTEN = (
+    "pool_counts",
+    "answers",
+    "looks",
+    "fates",
+    "builders",
+    "slots",
+    "free",
+    "timers",
+    "agenda",
+    "alarms",
+    "counts",
+    "instants",
+    "soon",
+    "void",
+)
 """The arrays of a farm without jobs that a run writes into."""
 
 
@@ -444,8 +458,13 @@ def _goes_nowhere(farm: layout.Farm) -> bool:
 
 
 _AS_SPECIFIED = (
-    "slots", "speed", "boot_time", "pickup_time", "inter_job_time", "shutdown_time",
-)  # fmt: skip
+    "slots",
+    "speed",
+    "boot_time",
+    "pickup_time",
+    "inter_job_time",
+    "shutdown_time",
+)
 
 
 def _pool_columns(pools: Sequence[PoolSpec], kinds: Kinds) -> Array:

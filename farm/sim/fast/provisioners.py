@@ -19,9 +19,17 @@ from provisioner.algorithms.sizing import NEVER
 MOST_REMEMBERED = 1_000_000
 """Plans that a formula may remember; an algorithm that remembers more is asked."""
 _AT_FIRST = {
-    "since": NEVER, "group": -1, "out_at": NEVER, "in_at": NEVER, "tokens": math.inf,
-    "began_at": NEVER, "replicas": -1, "polled_at": NEVER, "synced_at": NEVER, "part": -1,
-}  # fmt: skip
+    "since": NEVER,
+    "group": -1,
+    "out_at": NEVER,
+    "in_at": NEVER,
+    "tokens": math.inf,
+    "began_at": NEVER,
+    "replicas": -1,
+    "polled_at": NEVER,
+    "synced_at": NEVER,
+    "part": -1,
+}
 """What algorithms remember before the first plan, if it is not 0."""
 _WINDOWS = ("stabilization_window", "scale_up_period", "window")
 """Options with the time for which something is remembered."""
