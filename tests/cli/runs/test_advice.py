@@ -158,7 +158,7 @@ def test_records_that_a_simulation_does_not_repeat_get_the_command(farm, short) 
     assert "twin" in err
     farm("import", "csv", table, "-o", short.parent / "late")
     page = package.report(short.parent / "late", out=short.parent / "page.html")
-    why_not = "<p>What would shorten the waits is not told: p95 wait 1h, but the records name no"
+    why_not = "<p>What would shorten the waits is not told: p95 wait 33m20s, but the records name"
     assert why_not in page.read_text(encoding="utf-8")
 
 
