@@ -27,6 +27,7 @@ from farm_twin.diagnosis.figures import FarmFigures
 from farm_twin.diagnosis.releases import RELEASE_TIME, RELEASED_SHARE, released_share
 from farm_twin.importing import ROUNDED
 from farm_twin.sources.slurm import NO_PROCESSORS
+from farm_twin.sources.tables import NO_UNIT
 
 
 class SanityLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -222,6 +223,28 @@ def _instant(text: str, clock: tzinfo) -> float | None:
     return (time if time.tzinfo else time.replace(tzinfo=clock)).timestamp()
 
 
+def numbers_without_a_unit(examined: Examined) -> Finding | None:
+    """A table's run times or waits are numbers, and no name says of which unit."""
+    columns = [
+        why.removesuffix(NO_UNIT).strip()
+        for why in examined.bundle.manifest.noted
+        if why.endswith(NO_UNIT)
+    ]
+    if not columns:
+        return None
+    name = columns[0]
+    return Finding(
+        rule="numbers without a unit",
+        text=f"{' and '.join(columns)}: numbers of no unit, taken as seconds",
+        effect="weakens",
+        assumed=Assumption(
+            f"unit of {name}", "seconds", f"--column {name}_min=…, or {name}_ms=…: other times"
+        ),
+        reversed_if=f"{' and '.join(columns)} is in another unit than seconds "
+        f"(--column {name}_s={name} says that it is)",
+    )
+
+
 def overlaps_by_a_sliver(examined: Examined) -> Finding | None:
     """Jobs of a runner overlap by less than their times are exact to."""
     counts = {
@@ -386,6 +409,7 @@ RULES: tuple[Callable[[Examined], Finding | None], ...] = (
     shortest_wait_of_hours,
     records_left_out,
     two_arrival_columns,
+    numbers_without_a_unit,
     overlaps_by_a_sliver,
     columns_of_slots_unused,
     one_id_with_different_times,

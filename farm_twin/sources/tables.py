@@ -33,6 +33,8 @@ from farm.records.reading import Reading
 MOST = 1e12
 #: objects of which one has each member: JSON leaves out what a job has not yet
 MANY = 1000
+NO_UNIT = "without a unit, taken as seconds"
+"""What is noted of rows whose spans are numbers, and whose column does not say of what."""
 INSTANTS = ("submitted", "eligible", "started", "finished")
 NAMES = ("id", "job", "runner", "platform", "kind", "matrix", "user")
 KNOWN = {*INSTANTS, *NAMES, "duration", "wait", "result", "slots", "attempt"}
@@ -188,6 +190,8 @@ def _instants(
 
 
 def _span(text: str, name: str, unit: str, reading: Reading) -> float:
+    if not unit and text.replace(".", "", 1).isdigit():
+        reading.noted[f"{name} {NO_UNIT}"] += 1
     try:
         seconds = span_of(text, unit)
     except ValueError as error:

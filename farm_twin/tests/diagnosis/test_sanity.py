@@ -336,6 +336,18 @@ def test_runners_that_platforms_share_are_sized_once(tmp_path: Path):
         assert "shared runners" in [assumed.what for assumed in verdict.assumed]
 
 
+def test_numbers_without_a_unit_are_doubted(tmp_path: Path):
+    """Minutes that were taken for seconds made runners idle."""
+    lines = ["submitted,started,duration,runner"]
+    for at, begins, ends, server in served(60, 127.0, run_time, 3):
+        lines.append(f"{at:.0f},{begins:.0f},{(ends - begins) / 60:.2f},m{server}")
+
+    [verdict] = examined(tmp_path, lines).verdicts
+
+    assert verdict.grade == "likely"
+    assert verdict.text.startswith("unless duration is in another unit than seconds")
+
+
 def test_jobs_that_follow_others_make_a_verdict_likely(tmp_path: Path):
     """More slots would bring them sooner: what would do is not known."""
     lines = ["submitted,started,finished,runner"]
