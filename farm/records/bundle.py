@@ -195,7 +195,7 @@ def bundle_of(
         kept=len(attempts),
         left_out=dict(+reading.left_out),
         noted=dict(reading.noted),
-        capacity=reading.slots_told,
+        capacity=reading.declared_slots,
         missing=reading.missing,
         columns=reading.columns,
     )

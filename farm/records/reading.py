@@ -136,7 +136,7 @@ class Reading:
         #: what the files speak of, and do not have
         self.missing: list[Missing] = []
         #: slots of the whole farm, where a file says so
-        self.slots_told: float | None = None
+        self.declared_slots: float | None = None
         #: of a table: its columns of times, by our names
         self.columns: dict[str, str] = {}
         #: local times that came twice, when the clock was set back: the earlier and the later one

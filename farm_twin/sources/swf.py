@@ -40,7 +40,7 @@ def read(reading: Reading) -> Iterator[Attempt]:
         yield from reading.attempts(_lines(text, header, reading), _Log(header).attempt)
         processors = header.get("MaxProcs") or header.get("MaxNodes", "")
         if processors.isdigit() and int(processors) > 0:
-            reading.slots_told = (reading.slots_told or 0.0) + int(processors)
+            reading.declared_slots = (reading.declared_slots or 0.0) + int(processors)
 
 
 def _lines(text: TextIO, header: dict[str, str], reading: Reading) -> Iterator[list[float]]:
