@@ -238,7 +238,11 @@ def test_the_command_answers_first(tmp_path: Path, farm: Callable[..., Said]):
     assert "broken off" not in shown, "none was"
     assert "the worst hour is" in " ".join(shown.split())
     found = json.loads(farm("doctor", tmp_path / "b", "--json").out)
-    assert found["verdicts"][0]["kind"] == "short of servers"
+    [verdict] = found["verdicts"]
+    assert (verdict["kind"], verdict["grade"]) == ("short of servers", "sure")
+    assert verdict["evidence"][0] == "kept 400 of 400"
+    assert [*verdict["assumed"][0]] == ["what", "value", "otherwise"]
+    assert verdict["assumed"][0]["otherwise"] == "2: not capacity"
     assert found["figures"]["platforms"][0]["run_time_s"]["count"] == 400
 
 

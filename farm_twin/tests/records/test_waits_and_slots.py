@@ -69,6 +69,24 @@ def test_platforms_of_the_same_runners_are_one_pool(tmp_path: Path):
     assert "builders: 4 " in text
 
 
+def test_a_scenario_of_doubtful_records_says_so(tmp_path: Path):
+    """What was assumed stands in the file; with ``strict`` there is none."""
+    lines = ["created_at,queued_at,started_at,finished_at,runner"]
+    for number in range(40):
+        queued = START + 600 * number + 1800 * (number % 2)
+        lines.append(f"{START + 600 * number},{queued},{queued + 5},{queued + 305},r{number % 4}")
+    lines[1:] = [f"{line},{number}" for number, line in enumerate(lines[1:])]
+    lines[0] += ",ncpus"
+    (tmp_path / "jobs.csv").write_text("\n".join(lines) + "\n")
+
+    text, remarks = scenario_of_trace(tmp_path / "jobs.csv", "jobs.csv", None)
+
+    assert "# two arrival columns: a job waits from queued_at;" in text
+    assert any(remark.startswith("assumed: slots of a job: 1") for remark in remarks)
+    with pytest.raises(TraceError, match="--strict: capacity columns unused"):
+        scenario_of_trace(tmp_path / "jobs.csv", "jobs.csv", None, strict=True)
+
+
 def build(number: int, at: int, **times: object) -> dict[str, object]:
     """Return a pipeline's build of Jenkins, with the times of its one part."""
     return {
