@@ -17,8 +17,9 @@ LONGEST_REST = 2.0
 LEAST_WAIT = 0.001
 STATUS_INTERVAL = 0.25
 TICK_INTERVAL = 0.05
-#: real seconds between two looks for keys that hold something else than the farm wrote
-LOOK_INTERVAL = 2.0
+#: real seconds between two looks for keys that hold something else than the farm wrote: somewhat
+#: more than two heartbeats, so that each second one brings a look, and none is due just before it
+LOOK_INTERVAL = 2.2
 #: real seconds by which work at intervals is brought forward at most (``WakeupForecast``)
 MAX_EARLY = 0.9
 

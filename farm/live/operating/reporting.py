@@ -21,8 +21,9 @@ REPORT_INTERVAL = 0.2
 MAX_REPORT_INTERVAL = 5.0
 #: after a report there is none for this many times the processor's time that it took
 MIN_REST = 20
-#: real seconds between reports where nothing has happened: only farm time has changed
-REST_INTERVAL = 2.0
+#: real seconds between reports where nothing has happened: only farm time has changed. Somewhat
+#: more than two heartbeats, as for looks (``regular_work.LOOK_INTERVAL``)
+REST_INTERVAL = 2.2
 
 
 class PoolReporter:
