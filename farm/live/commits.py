@@ -29,8 +29,11 @@ from farm.live.wire.task_messages import TaskMessages
 from farm.metrics.series import Series
 from farm.units import many
 
-#: for so long what only moves the cursor (heartbeats that agree) is not committed, real seconds
-CURSOR_INTERVAL = 2.0
+#: for so long what only moves the cursor (heartbeats that agree) is not committed, real seconds,
+#: while few messages were read, and of many, which the server holds until then
+CURSOR_INTERVAL, CURSOR_INTERVAL_OF_MANY = 10.0, 2.0
+#: … messages that are many
+MANY_READ = 100
 #: jobs whose stories are kept for a server that loses them; earlier ones are on its disk
 REMEMBERED = 20_000
 #: ids that one line of the log names
@@ -85,6 +88,8 @@ class Commits:
         self._requested = 0, 0
         #: up to where the streams were read at the last commit, and when that was (real)
         self._cursor, self._committed_at = dict(inbox.cursor), 0.0
+        #: messages read since then
+        self._read = 0
         #: the last commit that had lines of the event log
         self._logged = 0
         #: when the reports came that are being decided on (real)
@@ -106,6 +111,7 @@ class Commits:
         """Note how many messages came, at this real instant."""
         if entries:
             self._cycle_began = now
+            self._read += entries
         else:
             self._meter.set(LAG, {(): 0.0})
 
@@ -136,7 +142,9 @@ class Commits:
         cursor, began = dict(self._inbox.cursor), time.monotonic()
         if self._batch.is_empty and not self._fence.lost_writes:
             # a successor may read heartbeats again
-            soon = began < self._committed_at + CURSOR_INTERVAL
+            is_few = self._read < MANY_READ
+            interval = CURSOR_INTERVAL if is_few else CURSOR_INTERVAL_OF_MANY
+            soon = began < self._committed_at + interval
             reports = self._cursor["reports"] if soon else cursor["reports"]
             if cursor | {"reports": reports} == self._cursor:
                 return
@@ -146,7 +154,7 @@ class Commits:
         except LostWritesError as lost:
             cursor = self._write_anew(lost, batch, cursor)
         self._note_logged(batch)
-        self._cursor, self._committed_at = cursor, began
+        self._cursor, self._committed_at, self._read = cursor, began, 0
         self._measure(began)
         drain = self._store.log_drain
         if drain is not None and drain.gap is not None:

@@ -35,8 +35,8 @@ from farm.processes.identity import began_at, end_of, is_alive, process_space
 LEASE_TIME = 2.0
 #: real seconds that a holder has, once trouble with the server is over, to take its lease again
 GRACE = 3 * LEASE_TIME
-#: share of its lease time after which a holder renews it
-RENEWED_AFTER = 0.25
+#: share of its lease time after which a holder renews it: a try may fail
+RENEWED_AFTER = 1 / 3
 #: share of the lease time within which a server answers: one that took longer may have kept the
 #: holder from renewing the lease for so long that it has expired
 ANSWERED_WITHIN = 0.25
