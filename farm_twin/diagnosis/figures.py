@@ -489,7 +489,8 @@ class PlatformRecords:
         Runners that are there, and are given jobs one by one, look alike but for their waits: these
         are the longer, the more jobs waited already.
         """
-        if self._told is not None or len(self._runners) < MIN_NEW_RUNNERS:
+        has_own_number = self._told is not None or self.attempts.hosted.any()
+        if has_own_number or len(self._runners) < MIN_NEW_RUNNERS:
             return False
         joined_at = np.array([runner.joined_at for runner in self._runners])
         gone_at = np.array([runner.gone_at for runner in self._runners])
