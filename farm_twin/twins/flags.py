@@ -86,7 +86,8 @@ def flags_of(shape: Shape, load: PoolLoad) -> Iterator[Flag]:
     found = idle.explained() if (waits and idle.share >= NAMED) or idle.held_jobs >= HELD else None
     # a new runner of one job starts for each: there is none that could be idle
     share = IDLE if not shape.ephemeral else math.inf
-    if found is not None and found.kind not in OWN and not (waits and idle.share >= share):
+    is_clear = found is not None and found.kind in (*OWN, "stall")
+    if found is not None and not is_clear and not (waits and idle.share >= share):
         found = None
     if found is not None:
         yield (found := msgspec.structs.replace(found, small=not (waits and idle.share >= NAMED)))
@@ -242,8 +243,10 @@ class _IdleWaiting:
         if best is not None:
             return best[1]
         other = Flag("idle runners", f"{says}: another load on them, or a slow dispatcher")
-        if self.shape.ephemeral or self.share < IDLE:
+        if self.shape.ephemeral:
             return other
+        if self.share < IDLE:
+            return self._stalls(says) or other
         reasons = (self._cap_on_all, self._stalls, self._subset, self._held)
         return next(filter(None, (reason(says) for reason in reasons)), other)
 

@@ -10,6 +10,7 @@ that met as many as ever ran at once waited longer than the others.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -52,6 +53,9 @@ waited for longer than that (s)."""
 
 NUMBERED_BY_RUN = ("github",)
 """Sources that number the attempts of a whole run: a job may have had no earlier one."""
+FULL, SHORT_BOOT = 0.02, 15.0
+"""Share of the waiting below which a pool never was full, and seconds within which no runner boots:
+where jobs wait no longer, nothing shows that any was started for one."""
 WARM = 0.5
 """Share of the time until the next runner of one job has a job, up to which the shortest waits are
 those of jobs that found a runner ready."""
@@ -110,11 +114,20 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     rhythm: Rhythm | None = None
     #: from the first runner that came while jobs waited to the last one
     grew: float = 0.0
+    #: the wait that one job in a hundred exceeds
+    long_wait: float = math.inf
 
     @property
     def is_fixed(self) -> bool:
         """Whether the same runners were there all the time, as far as the records show."""
-        return not self.ephemeral and self.ever == self.runners and self.grew < GREW
+        if self.ephemeral or self.ever != self.runners:
+            return False
+        return self.grew < GREW or self.never_waits_for_runners
+
+    @property
+    def never_waits_for_runners(self) -> bool:
+        """Whether there always was a free slot, and hardly a job waited as long as a boot takes."""
+        return self.saturated < FULL and self.long_wait < SHORT_BOOT
 
     @property
     def is_replaced(self) -> bool:
@@ -293,6 +306,7 @@ def shape_of(
         provisioning_delays=tuple(delays.tolist()),
         rhythm=rhythm_of(came),
         grew=growth_time,
+        long_wait=float(np.quantile(load.waited, 0.99)),
         idle_times=idle_times,
         changes=changes,
         clock=clock,

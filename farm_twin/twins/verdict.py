@@ -37,7 +37,8 @@ time: how near their twin is on average says how rough it is. What others wait f
 twin that waits as long does so by chance."""
 HELP: Final[Mapping[Kind, str]] = {
     "hidden order": "a column with what jobs go by, such as --column level=priority",
-    "cap": "the records without the jobs that are capped (farm admin trace slice)",
+    "cap": "the records without the jobs that are capped (farm admin trace slice), or, if all are, "
+    "as many builders as the cap",
     "gate": "a column with the instants from which jobs waited for a runner only: "
     "--column eligible=approved_at",
     "idle runners": "the records of all who use these runners, in one call",
@@ -69,7 +70,7 @@ def verdict_of(check: Check | None, flags: Sequence[Flag], *, has_waits: bool = 
         has_waits: some job of the farm waited.
     """
     blocking = [flag for flag in flags if flag.kind not in HARMLESS and not flag.small]
-    remarks = "; ".join(flag.text for flag in flags)
+    remarks = "; ".join(flag.text for flag in flags if flag not in blocking)
     if check is None:
         return _none(f"too few jobs to check ({ENOUGH} in each half are needed)", HELP_TO_CHECK)
     if not has_waits:
@@ -94,13 +95,13 @@ def verdict_of(check: Check | None, flags: Sequence[Flag], *, has_waits: bool = 
     if is_of_slots and check.share_off <= MAX_ROUGH:
         steps = max(1, ceil(check.share_off / ROUGH_STEP - 0.1))
         off = f"±{100 * steps * ROUGH_STEP:.0f} %"
-        text = f"rough: {off}: {why}; what would help: {helps} ({figures})"
+        text = f"rough: {off}: {why}; what would help: {helps} ({figures}){beside}"
         return Verdict("rough", text, f"rough: {off}")
-    return _none(why, helps, figures)
+    return _none(why, helps, figures, beside)
 
 
-def _none(why: str, helps: str, figures: str = "") -> Verdict:
-    shown = f" ({figures})" if figures else ""
+def _none(why: str, helps: str, figures: str = "", beside: str = "") -> Verdict:
+    shown = f" ({figures}){beside}" if figures else ""
     text = f"none: {why}; what would help: {helps}{shown}"
     return Verdict("none", text, f"none: {shorten(why, MAX_MARK, placeholder=' …')}")
 

@@ -69,9 +69,9 @@ def twin(path: Path) -> Twin:
     return twin_of(load_records([path], "csv", COLUMNS), "records")
 
 
-def pool_of(path: Path) -> tuple[Shape, PoolLoad]:
+def pool_of(path: Path, columns: dict[str, str] = COLUMNS) -> tuple[Shape, PoolLoad]:
     """Return the only pool of a table, and its jobs."""
-    [found] = pools_of(load_records([path], "csv", COLUMNS))
+    [found] = pools_of(load_records([path], "csv", columns))
     return found
 
 
@@ -524,6 +524,19 @@ def test_a_pool_that_never_was_full(tmp_path):
     one = only(twin(recorded(tmp_path, {"builders": 40, "pickup_time": "4s"})))
     assert [flag.kind for flag in one.flags] == ["never saturated"]
     assert "at least that many" in one.verdict
+
+
+def test_no_autoscaler_is_invented_for_a_pool_that_never_was_full(tmp_path):
+    """Each runner's first job waited some seconds, as all do: none was started for it."""
+    jobs = ran(30)
+    draw = random.Random(2)
+    for number, job in enumerate(jobs):
+        job["started"] += draw.uniform(2, 9)
+        job["finished"] += 9
+        job["runner"] = f"r-{number % 30}"
+    shape, _ = pool_of(table(tmp_path / "log.csv", jobs), {name: name for name in jobs[0]})
+    assert shape.grew > 600
+    assert shape.is_fixed
 
 
 @pytest.mark.parametrize(
