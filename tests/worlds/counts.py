@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from farm.core.queues.fair_share.accounting import Operation
 from farm.core.queues.fair_share.queue import FairShareQueue
-from farm.core.queues.fair_share.tree import Operation
 from farm.core.queues.plain import PlainQueue
 from farm.core.scheduler import Scheduler
 from farm.core.state.working_state import JobState, JobStatus, Slot
@@ -102,11 +102,11 @@ def check_tree(queue: FairShareQueue) -> None:
     for path, node in nodes.items():
         assert node.waiting == waiting.get(path, 0), path
         assert set(node.executing) == executing.get(path, set()), path
-        assert node.idle == idle.get(path, 0), path
-        assert node.free == free.get(path, 0), path
+        assert node.idle_slots == idle.get(path, 0), path
+        assert node.free_slots == free.get(path, 0), path
         assert node.waiting == len(node.queue) + sum(c.waiting for c in node.children.values())
         assert set(node.waiting_children) == {c for c in node.children.values() if c.waiting}
-        assert set(node.free_children) == {c for c in node.children.values() if c.free}
+        assert set(node.free_children) == {c for c in node.children.values() if c.free_slots}
         for child in node.waiting_children:
             assert node.waiting_children.key(child) == child.urgency(), path
             first = child.first()

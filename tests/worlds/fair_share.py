@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from farm.core.commands import RequeueJob
 from farm.core.model import Job, Platform
+from farm.core.queues.fair_share.accounting import Invocation
 from farm.core.queues.fair_share.queue import FairShareQueue
-from farm.core.queues.fair_share.tree import Invocation
 from tests.worlds.virtual import Ledger
 
 

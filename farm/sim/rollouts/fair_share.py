@@ -19,9 +19,9 @@ from farm.columns import Floats
 from farm.core.dispatching.matching import Lane
 from farm.core.model import Platform
 from farm.core.pools.spec import PoolSpec
-from farm.core.queues.fair_share.node_score import weight
+from farm.core.queues.fair_share.accounting import Invocation
 from farm.core.queues.fair_share.queue import FairShareQueue
-from farm.core.queues.fair_share.tree import Invocation
+from farm.core.queues.fair_share.node_score import weight
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import JobRecord
 from farm.sim.fast.kernel import native
@@ -185,7 +185,7 @@ def _node_of(
 
 def _going(nodes: Sequence[Invocation], tree: fair_loops.Tree) -> fair_loops.Going:
     count = len(nodes)
-    by_start = sorted(range(count), key=lambda n: (nodes[n].started, nodes[n].created))
+    by_start = sorted(range(count), key=lambda n: (nodes[n].last_start, nodes[n].serial))
     started = np.empty(count, np.int64)
     started[by_start] = np.arange(count)
     heaps = np.zeros(count, HEAP)

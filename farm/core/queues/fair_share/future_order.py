@@ -14,8 +14,13 @@ from typing import Any
 import msgspec
 
 from farm.core.policies import Key
-from farm.core.queues.fair_share.node_score import urgency
-from farm.core.queues.fair_share.tree import Execution, Invocation, Onlooker, Operation
+from farm.core.queues.fair_share.accounting import (
+    Execution,
+    Invocation,
+    Onlooker,
+    Operation,
+    urgency,
+)
 from farm.core.queues.heap import HeapPreview, Item, UpdatableHeap
 from farm.core.queues.plain import Keyed
 
@@ -33,13 +38,13 @@ class _Kept(msgspec.Struct, eq=False):
 class _Shadow:
     """A node as it would be after the dispatches replayed so far."""
 
-    __slots__ = ("children", "executing", "queue", "started", "waiting")
+    __slots__ = ("children", "executing", "last_start", "queue", "waiting")
 
     def __init__(self, node: Invocation, *, apart: bool) -> None:
         self.queue = _preview(node.queue, apart=apart)
         self.children = _preview(node.waiting_children, apart=apart)
         self.executing = len(node.executing)
-        self.started = node.started
+        self.last_start = node.last_start
         self.waiting = node.waiting
 
 
@@ -60,8 +65,8 @@ def _kept_order(root: Invocation, onlookers: list[Onlooker]) -> Iterator[list[Ke
     try:
         yield []
         run = replay.run()
-        while some := list(islice(run, AT_ONCE)):
-            yield some
+        while portion := list(islice(run, AT_ONCE)):
+            yield portion
     finally:
         onlookers.remove(replay)
 
@@ -103,8 +108,8 @@ class Replay:
 
     def before_change(self, node: Invocation) -> None:
         """Copy the node and its ancestors, which are about to change."""
-        for one in node.lineage():
-            self._shadow(one)
+        for above in node.lineage():
+            self._shadow(above)
 
     def before_sharing(self, execution: Execution, key: Key | None) -> None:
         """Copy an execution that is about to leave its nodes, or whose members are about to change.
@@ -155,7 +160,7 @@ class Replay:
                 shadow = self._shadow(node)
                 shadow.waiting -= 1
                 shadow.executing += node not in touched
-                shadow.started = (float("inf"), self._dispatched)
+                shadow.last_start = (float("inf"), self._dispatched)
                 touched[node] = None
             self._shadow(operation.node).queue.discard(operation)
         for node in sorted(touched, key=lambda node: -len(node.path)):
@@ -169,6 +174,6 @@ class Replay:
             siblings.discard(node)
             return
         head = self._head(node)
-        weighed, executing = head.priority + node.offset, shadow.executing
-        key = urgency(head.level, weighed, executing, shadow.started, node.created)
+        priority = head.priority + node.offset
+        key = urgency(head.level, priority, shadow.executing, shadow.last_start, node.serial)
         siblings.put(node, key)

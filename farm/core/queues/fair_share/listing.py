@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from farm.core.queues.fair_share.tree import Execution, Invocation, InvocationTree
+from farm.core.queues.fair_share.accounting import Execution, Invocation, InvocationTree
 from farm.core.state.working_state import JobState, Slot
 
 Filter = Literal["all", "active", "queued"]
@@ -113,13 +113,13 @@ def _view(node: Invocation) -> InvocationView:
         waiting=node.waiting,
         own_waiting=len(node.queue),
         executing=len(node.executing),
-        idle=node.idle,
-        free=node.free,
+        idle=node.idle_slots,
+        free=node.free_slots,
         own_free=len(node.own_free),
         children=len(node.children),
         waiting_children=len(node.waiting_children),
         active_children=sum(child.active for child in node.children.values()),
         priority=node.priority if node.waiting else None,
-        started_at=node.started[0],
-        completed_at=node.completed[0],
+        started_at=node.last_start[0],
+        completed_at=node.last_end[0],
     )

@@ -1,17 +1,12 @@
-"""The order of an invocation's children: by fair share, then by turns.
+"""The score of an invocation: (executing slots + 1) · 2^(priority/100), the smallest goes first.
 
-The smallest (executing slots + 1) · 2^(priority/100) goes first.
+``accounting`` says how the scores of siblings are used.
 """
 
 from __future__ import annotations
 
 import math
 from functools import lru_cache
-
-Instant = tuple[float, int]
-"""A time and a running number, which orders what happens at the same time."""
-
-Urgency = tuple[int, int, float, Instant, int]
 
 _BASE = 2**0.01
 #: b^100 is 2 in exact arithmetic; in binary64 it is slightly more, and that decides between "two
@@ -35,15 +30,3 @@ def score(executing: int, priority: int) -> tuple[int, float]:
     hundreds, factor = weight(priority)
     mantissa, exponent = math.frexp((executing + 1) * factor)
     return hundreds + exponent, mantissa
-
-
-def urgency(level: int, priority: int, executing: int, started: Instant, created: int) -> Urgency:
-    """Return the key that sorts siblings with waiting jobs, the next one first.
-
-    Static level, then score, then least recently started, then oldest node.
-    """
-    return (-level, *score(executing, priority), started, created)
-
-
-#: this many leading items of an urgency express fairness; the rest makes siblings take turns
-TIE = 3

@@ -1,8 +1,6 @@
 """The waiting jobs of one platform, shared fairly among invocations of any depth.
 
-The tree is a heap of heaps. A free slot descends from the root: jobs queued directly in a node
-come first, in the policy's order; then the child with the smallest
-(executing slots + 1) · 2^(priority/100), the least recently started one on a tie.
+``accounting`` has the rules: what an invocation owes, who goes next, and what a requeue costs.
 """
 
 from __future__ import annotations
@@ -13,17 +11,11 @@ from typing import Literal
 
 from farm.core.errors import InvariantError
 from farm.core.policies import Key
-from farm.core.queues.fair_share.executions import Executions
+from farm.core.queues.fair_share.accounting import Executions, InvocationTree, SlotBook
+from farm.core.queues.fair_share.free_slots import FreeSlots, SwappingFreeSlots
 from farm.core.queues.fair_share.future_order import Replay, kept_order
 from farm.core.queues.fair_share.listing import TreeListing
-from farm.core.queues.fair_share.slots import SlotBook
 from farm.core.queues.fair_share.stickiness import Stickiness
-from farm.core.queues.fair_share.tree import (
-    FreeSlots,
-    InvocationTree,
-    SwappingFreeSlots,
-    common_ancestor,
-)
 from farm.core.queues.fair_share.tree_snapshot import TreeMemory
 from farm.core.queues.fair_share.turn_explanation import Turn, best_turns
 from farm.core.queues.plain import Keyed, PlatformQueue
@@ -59,7 +51,7 @@ class FairShareQueue(PlatformQueue):
         #: whether slots may stay where they were
         self.sticky = bool(self._stickiness.limits)
         self._slots = SlotBook(self._tree, len(self._stickiness.limits))
-        self._executions = Executions(self._tree)
+        self._executions = Executions(self._tree, self._slots)
         #: dispatches of waiting jobs by the number of levels at which the slot did not switch
         self.retained: Counter[int] = Counter()
         #: children, queues and running jobs of any node, read-only
@@ -116,14 +108,14 @@ class FairShareQueue(PlatformQueue):
         the longest free first; else one of the child with the lowest
         executing ÷ (executing + free), the least recently completed on a tie.
         """
-        if not self._tree.root.free:
+        if not self._tree.root.free_slots:
             return None
         paths = [member.path for member in (state, *state.followers)]
         for lift in range(max(map(len, paths)) + 1):
             for path in paths:
                 node = self._tree.find(path[: max(len(path) - lift, 0)])
-                if node is not None and node.free:
-                    return node.free_slot()
+                if node is not None and node.free_slots:
+                    return node.next_free_slot()
         return None
 
     # --- running jobs -------------------------------------------------------------------------
@@ -137,7 +129,8 @@ class FairShareQueue(PlatformQueue):
         if slot in self._executions.running:
             raise InvariantError(f"slot {slot.builder.builder.id}/{slot.number} is taken")
         record = self._slots.known(slot)
-        execution, retained = self._executions.of(state), 0
+        execution = self._executions.of(state)
+        retained = 0
         if execution is None:
             execution = self._executions.arrival(state, at)
         else:
@@ -149,30 +142,17 @@ class FairShareQueue(PlatformQueue):
             for operation in execution.operations:
                 self._tree.dequeue(operation)
         touched = [operation.node for operation in execution.operations]
-        home = self._slots.release(slot, record)
-        if home is not None:
-            touched.append(home)
         self._stickiness.switched(record, retained, at)
-        self._executions.begin(execution, slot, at)
+        former_home = self._executions.begin(execution, slot, at)
+        if former_home is not None:
+            touched.append(former_home)
         self._tree.settle(touched)
 
     def ended(self, state: JobState, slot: Slot, at: float, *, completed: bool) -> None:
-        """End the slot's attempt; ``completed`` is False if it was lost or cancelled.
-
-        After a completion the slot belongs to the lowest common ancestor of the nodes that it
-        served; otherwise to the root, since there is nothing left on it worth staying for.
-        """
-        execution = self._executions.running.pop(slot, None)
-        if execution is None:
+        """End the slot's attempt; ``completed`` is False if it was lost or cancelled."""
+        if slot not in self._executions.running:
             raise InvariantError(f"job {state.job.id} ends on a slot that runs nothing")
-        touched = [operation.node for operation in execution.operations]
-        record = self._slots.get(slot)
-        if record is not None:
-            home = self._tree.make(common_ancestor(execution) if completed else (), at)
-            self._slots.associate(record, home)
-            touched.append(home)
-        self._executions.end(execution, slot, at)
-        self._tree.settle(touched)
+        self._executions.end(slot, at, completed=completed)
 
     def slot_free(self, slot: Slot, at: float) -> None:
         """Add a slot that waits for a job; a new slot belongs to the root."""
@@ -238,16 +218,18 @@ class FairShareQueue(PlatformQueue):
         """
         known = {(slot.builder.builder.id, slot.number): slot for slot in slots}
         nodes = [(self._tree.make(node.path, 0.0), node) for node in memory.nodes]
-        for remembered in memory.slots:
-            slot = known.get((remembered.builder, remembered.number))
+        for remembered_slot in memory.slots:
+            slot = known.get((remembered_slot.builder, remembered_slot.number))
             if slot is not None:
-                self._slots.restore(slot, remembered)
+                self._slots.restore(slot, remembered_slot)
         for state in running:
             self._resume(state)
         for state in waiting:
             self.add(state, 0.0)
-        for node, was in nodes:
-            node.created, node.started, node.completed = was.created, was.started, was.completed
+        for node, remembered_node in nodes:
+            node.serial = remembered_node.created
+            node.last_start = remembered_node.started
+            node.last_end = remembered_node.completed
         self._tree.instants = max(self._tree.instants, memory.instants)
         self._tree.settle(node for node, _ in nodes)
 
@@ -256,6 +238,5 @@ class FairShareQueue(PlatformQueue):
         if state.slot is None:
             raise InvariantError(f"job {state.job.id} is running, but on no slot")
         execution = self._executions.arrival(state, 0.0)
-        self._slots.release(state.slot, self._slots.known(state.slot))
         self._executions.begin(execution, state.slot, 0.0)
         self._tree.settle([operation.node for operation in execution.operations])

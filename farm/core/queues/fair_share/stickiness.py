@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from farm.core.queues.fair_share.node_score import TIE
-from farm.core.queues.fair_share.slots import SlotRecord
-from farm.core.queues.fair_share.tree import Execution, Invocation, Operation, shared_prefix
+from farm.core.queues.fair_share.accounting import (
+    TIE,
+    Execution,
+    Invocation,
+    Operation,
+    SlotRecord,
+    shared_prefix,
+)
 
 
 class Stickiness:
@@ -34,26 +39,35 @@ class Stickiness:
     def descend(
         self, root: Invocation, record: SlotRecord | None, at: float
     ) -> tuple[Operation | None, int]:
-        """Return a slot's next operation, and the number of levels at which the slot stays."""
-        home = () if record is None or record.last is None else record.last.path
-        levels = min(len(home), len(self.limits))
-        node, depth, retained = root, 0, 0
-        while isinstance(first := node.first(), Invocation):
-            if record is not None and retained == depth < levels:
-                if self._stays(record, node.children.get(home[depth]), first, depth, at):
-                    first = node.children[home[depth]]
-                retained += first.path[depth] == home[depth]
-            node, depth = first, depth + 1
-        return first, retained
+        """Return a slot's next operation, and the number of levels at which the slot stays.
+
+        It stays at a level only if it has stayed at all levels above.
+        """
+        home: tuple[str, ...] = ()
+        if record is not None and record.last is not None:
+            home = record.last.path
+        sticky_levels = min(len(home), len(self.limits))
+        node = root
+        level = retained = 0
+        while isinstance(child := node.first(), Invocation):
+            if record is not None and retained == level < sticky_levels:
+                last_child = node.children.get(home[level])
+                if self._stays(record, last_child, child, level, at):
+                    child = node.children[home[level]]
+                if child is last_child:
+                    retained = level + 1
+            node = child
+            level += 1
+        return child, retained
 
     def _stays(
-        self, record: SlotRecord, sticky: Invocation | None, best: Invocation, level: int, at: float
+        self, record: SlotRecord, last: Invocation | None, best: Invocation, level: int, at: float
     ) -> bool:
         return (
-            sticky is not None
-            and sticky.waiting > 0
+            last is not None
+            and last.waiting > 0
             # only level and score, not the times: stickiness breaks exact ties only
-            and sticky.urgency()[:TIE] == best.urgency()[:TIE]
+            and last.urgency()[:TIE] == best.urgency()[:TIE]
             and self.lasts(record, level, at)
         )
 

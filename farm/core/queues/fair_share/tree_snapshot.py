@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import msgspec
 
-from farm.core.queues.fair_share.node_score import Instant
+Instant = tuple[float, int]
+"""A time and a running number, which orders what happens at the same time."""
 
 
 class NodeMemory(msgspec.Struct, frozen=True):
-    """One node: running number of its creation, latest start, latest end."""
+    """One node: running number of its creation, latest start, latest end (``Invocation``)."""
 
     path: tuple[str, ...]
     created: int

@@ -8,8 +8,7 @@ from itertools import pairwise
 
 import msgspec
 
-from farm.core.queues.fair_share.node_score import TIE
-from farm.core.queues.fair_share.tree import Invocation, Operation
+from farm.core.queues.fair_share.accounting import TIE, Invocation, Operation
 
 #: rivals named at one level
 _SHOWN = 5
@@ -80,11 +79,18 @@ def _why(node: Invocation, rivals: Sequence[Invocation], by_score: bool) -> str:
         return "level"
     if node.urgency()[:TIE] == rival.urgency()[:TIE]:
         return "turn"
-    if node.weighed == rival.weighed:
+    if node.weighted_priority == rival.weighted_priority:
         return "share"
     return "priority" if len(node.executing) == len(rival.executing) else "share and priority"
 
 
 def _party(node: Invocation) -> Party:
-    name, executing, (at, _) = node.path[-1], len(node.executing), node.started
-    return Party(name, executing, node.waiting, node.weighed, node.level, at)
+    started_at, _ = node.last_start
+    return Party(
+        name=node.path[-1],
+        executing=len(node.executing),
+        waiting=node.waiting,
+        priority=node.weighted_priority,
+        level=node.level,
+        started_at=started_at,
+    )

@@ -118,9 +118,9 @@ def test_removing_waiting_work_leaves_times_alone(yard):
     yard.wait("a1", "A", at=1)
     yard.take("s", 2)
     node = yard.node("A")
-    before = node.started, node.completed
+    before = node.last_start, node.last_end
     yard.cancel("a1")
-    assert (node.started, node.completed) == before
+    assert (node.last_start, node.last_end) == before
 
 
 def test_choose_changes_nothing(yard):

@@ -77,7 +77,7 @@ def test_unavailable_slots_are_not_offered_yet_keep_their_home(yard):
     settle(yard, w0="A")
     yard.drain("w0")
     assert yard.arrive("q0", "A", 12) is None
-    assert (yard.node("A").idle, yard.node("A").free) == (1, 0)
+    assert (yard.node("A").idle_slots, yard.node("A").free_slots) == (1, 0)
     assert yard.take("w0", 13) == "q0"
 
 

@@ -105,11 +105,11 @@ def test_a_slot_of_two_platforms_is_taken_once(farm):
     farm.finish("warm")
     assert farm.submit("a") == ["start a/1 on x.0"]
     assert farm.submit("b", processor="arm64") == []
-    assert all(not tree._tree.root.free for tree in farm.trees())
+    assert all(not tree._tree.root.free_slots for tree in farm.trees())
     assert farm.join("y", processors=BOTH) == ["start b/1 on y.0"]
     farm.finish("a")
     farm.finish("b")
-    assert all(tree._tree.root.free == 2 for tree in farm.trees())
+    assert all(tree._tree.root.free_slots == 2 for tree in farm.trees())
 
 
 def test_a_flood_on_one_platform_is_charged_on_the_other(farm):
