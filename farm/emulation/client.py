@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from farm.core.model import Builder
-from farm.upstream.boinc.durations import clamped_fraction
+from farm.upstream.boinc.estimates import clamped_fraction
 
 
 def available(builder: Builder) -> float:

@@ -13,36 +13,38 @@ from typing import Any, get_args
 
 import pytest
 
-from farm.upstream.boinc.averages import (
-    Average,
-    Averaging,
-    Variance,
-    ratio,
-    updated,
-    updated_variance,
-)
 from farm.upstream.boinc.claims import Result, claim, clipped, scales
 from farm.upstream.boinc.durations import (
     check_deadline,
-    computing_time,
     delay_bounds,
     running_total,
     time_limit,
-    wall_time,
 )
-from farm.upstream.boinc.ladder import (
+from farm.upstream.boinc.estimates import (
     LadderRules,
     Resource,
     Usage,
     VersionCandidate,
     anonymous_speed,
+    capped,
+    climb_ladder,
     compare,
-    estimate_flops,
+    computing_time,
     generalised_version,
     speed_2010,
-    speed_when_chosen,
+    wall_time,
 )
-from farm.upstream.boinc.records import App, AppVersion, HostAppVersion
+from farm.upstream.boinc.records import (
+    App,
+    AppVersion,
+    Average,
+    Averaging,
+    HostAppVersion,
+    Variance,
+    ratio,
+    updated,
+    updated_variance,
+)
 
 from .conftest import refuse_unknown
 
@@ -111,13 +113,15 @@ def flops(given: Given) -> dict[str, Any]:
 
 def flops_by(given: Given, *, from_peak_counts: bool) -> dict[str, Any]:
     """The ladder by one of the rules."""
-    speed = estimate_flops(
-        _usage(given, "proj"),
+    usage = _usage(given, "proj")
+    measured = climb_ladder(
+        usage,
         given["p_fpops"],
         _host(given),
         _version(given, "avpfc"),
         LadderRules(no_stats=given.get("no_stats", False), from_host_pfc=from_peak_counts),
     )
+    speed = capped(measured, usage.projected_flops)
     size = given["rsc_fpops_est"]
     return {
         "source": speed.source,
@@ -154,9 +158,9 @@ def version_selection(given: Given) -> dict[str, Any]:
     )
     benchmark = given["p_fpops"]
     compared = compare(candidate, benchmark, random_factor=given.get("random_factor", 0.0))
-    final = speed_when_chosen(candidate, compared, benchmark)
+    final = compared.speed_when_chosen
     return {
-        "first_estimate": compared.first.flops,
+        "first_estimate": capped(compared.measured, candidate.usage.projected_flops).flops,
         "compared_flops": compared.rank,
         "final_projected_flops": final.flops,
         "final_capped": final.capped,
@@ -348,7 +352,7 @@ def test_case(case: dict[str, Any]) -> None:
 @pytest.mark.conformance("boinc")
 def test_constants(document: dict[str, Any]) -> None:
     """The constants that the numbers rest on are ours too."""
-    from farm.upstream.boinc import averages, claims, durations, ladder, records
+    from farm.upstream.boinc import claims, estimates, records
 
     known = {
         # two that the farm has no use for: it renews scales by count, and replicates nothing
@@ -356,19 +360,19 @@ def test_constants(document: dict[str, Any]) -> None:
         "CONS_VALID_UNREPLICATED": 10,
         "MIN_HOST_SAMPLES": records.MIN_HOST_SAMPLES,
         "MIN_VERSION_SAMPLES": claims.MIN_VERSION_SAMPLES,
-        "ET_RATIO_LIMIT": ladder.SPEED_RATIO_LIMIT,
-        "GPU_CPU_RATIO": ladder.GPU_TO_CPU,
+        "ET_RATIO_LIMIT": estimates.SPEED_RATIO_LIMIT,
+        "GPU_CPU_RATIO": estimates.GPU_TO_CPU,
         "DEFAULT_GPU_SCALE": claims.DEFAULT_GPU_SCALE,
         "AVG_CPU_FPOPS": claims.AVERAGE_CPU_FLOPS,
         "COBBLESTONE_SCALE": claims.COBBLESTONE_SCALE,
         "CONS_VALID_RELIABLE": records.CONSECUTIVE_VALID_RELIABLE,
         "CONS_VALID_HOST_SCALE": claims.CONSECUTIVE_VALID_TO_SCALE,
-        "FRAC_MIN": durations.MIN_FRACTION,
+        "FRAC_MIN": estimates.MIN_FRACTION,
         "HOST_SCALE_CAP": claims.HOST_SCALE_CAP,
-        "DEFAULT_RSC_FPOPS_EST": durations.DEFAULT_SIZE,
+        "DEFAULT_RSC_FPOPS_EST": estimates.DEFAULT_SIZE,
         "PFC_SANE": list(claims.SANE_PFC),
-        "HAV_AVG": _rule(averages.HOST_AVERAGING),
-        "AV_AVG": _rule(averages.VERSION_AVERAGING),
+        "HAV_AVG": _rule(records.HOST_AVERAGING),
+        "AV_AVG": _rule(records.VERSION_AVERAGING),
     }
     said = document.get("constants", {})
     refuse_unknown("constants", said, known)

@@ -5,9 +5,8 @@ from typing import Any
 
 import msgspec
 
-from farm.upstream.boinc.averages import Average
 from farm.upstream.boinc.claims import COBBLESTONE_SCALE, Claim, Result, claim, clipped, learned
-from farm.upstream.boinc.records import App, AppVersion, HostAppVersion
+from farm.upstream.boinc.records import App, AppVersion, Average, HostAppVersion
 
 DRAWS = 20_000
 CHOICES: dict[str, tuple[Any, ...]] = {

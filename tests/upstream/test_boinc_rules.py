@@ -5,17 +5,10 @@ from typing import Any
 
 import pytest
 
-from farm.upstream.boinc import (
-    averages,
-    claims,
-    durations,
-    ladder,
-    records,
-)
-from farm.upstream.boinc.averages import Average, Variance
-from farm.upstream.boinc.records import App, AppVersion, HostAppVersion
+from farm.upstream.boinc import claims, durations, estimates, records
+from farm.upstream.boinc.records import App, AppVersion, Average, HostAppVersion, Variance
 
-RULE = averages.HOST_AVERAGING
+RULE = records.HOST_AVERAGING
 
 
 def host(n: float = 50, avg: float = 1.0, **more: Any) -> HostAppVersion:
@@ -25,56 +18,58 @@ def host(n: float = 50, avg: float = 1.0, **more: Any) -> HostAppVersion:
 
 def test_a_high_sample_is_cut_and_reported() -> None:
     """Ten times the average is the most that counts."""
-    assert averages.updated(Average(1, 1.0), 11.0, RULE) == (Average(2, 5.5), True)
+    assert records.updated(Average(1, 1.0), 11.0, RULE) == (Average(2, 5.5), True)
 
 
-USAGE = ladder.Usage(peak_flops=10.0, projected_flops=8.0)
+USAGE = estimates.Usage(peak_flops=10.0, projected_flops=8.0)
 
 
 def test_a_mean_time_of_zero_hits_the_cap() -> None:
     """1 ÷ 0 is infinite, and 250 times the projected speed is the most."""
     idle = HostAppVersion(et=Variance(11, 0.0))
-    speed = ladder.estimate_flops(USAGE, 3.0, idle, None)
-    assert speed == ladder.Speed(2000.0, "host_app_version", capped=True)
+    speed = estimates.climb_ladder(USAGE, 3.0, idle, None)
+    assert speed == estimates.Speed(math.inf, "host_app_version")
+    speed = estimates.capped(speed, USAGE.projected_flops)
+    assert speed == estimates.Speed(2000.0, "host_app_version", capped=True)
 
 
 def test_the_speed_can_come_from_peak_counts() -> None:
     """The project may be configured so."""
-    rules = ladder.LadderRules(from_host_pfc=True)
-    speed = ladder.estimate_flops(USAGE, 3.0, host(11, 4.0), None, rules)
+    rules = estimates.LadderRules(from_host_pfc=True)
+    speed = estimates.climb_ladder(USAGE, 3.0, host(11, 4.0), None, rules)
     assert speed.flops == pytest.approx(2.5)
 
 
 def test_the_largest_rank_wins_the_first_on_a_tie() -> None:
     """Strictly larger: an equal later version does not displace the earlier one."""
     slow, fast = (
-        ladder.VersionCandidate(usage=ladder.Usage(peak_flops=1.0, projected_flops=x))
+        estimates.VersionCandidate(usage=estimates.Usage(peak_flops=1.0, projected_flops=x))
         for x in (1.0, 2.0)
     )
-    assert ladder.choose([slow, fast, fast], 3.0) == (1, ladder.Speed(3.0, "none"))
-    assert ladder.choose([], 3.0) is None
+    assert estimates.choose([slow, fast, fast], 3.0) == (1, estimates.Speed(3.0, "none"))
+    assert estimates.choose([], 3.0) is None
 
 
 def test_a_version_that_never_worked_is_usually_penalised() -> None:
     """No samples, a limit of one a day, no streak: a hundredth, 99 times in a hundred."""
     broken = HostAppVersion(max_jobs_per_day=1)
-    candidate = ladder.VersionCandidate(usage=USAGE, host=broken, uniform_draw=0.5)
-    spared = ladder.VersionCandidate(usage=USAGE, host=broken, uniform_draw=0.01)
-    streak = ladder.VersionCandidate(
+    candidate = estimates.VersionCandidate(usage=USAGE, host=broken, uniform_draw=0.5)
+    spared = estimates.VersionCandidate(usage=USAGE, host=broken, uniform_draw=0.01)
+    streak = estimates.VersionCandidate(
         usage=USAGE, host=HostAppVersion(max_jobs_per_day=1, consecutive_valid=1), uniform_draw=0.5
     )
-    assert ladder.compare(candidate, 3.0).rank == pytest.approx(0.08)
-    assert ladder.compare(spared, 3.0).rank == 8.0
-    assert ladder.compare(streak, 3.0).rank == 8.0
+    assert estimates.compare(candidate, 3.0).rank == pytest.approx(0.08)
+    assert estimates.compare(spared, 3.0).rank == 8.0
+    assert estimates.compare(streak, 3.0).rank == 8.0
 
 
 def test_the_random_factor_shrinks_with_samples_and_has_a_floor() -> None:
     """1 + factor x draw ÷ n, a tenth at least; off without a factor."""
-    known = ladder.VersionCandidate(usage=USAGE, host=host(4), normal_draw=-2.0)
-    new = ladder.VersionCandidate(usage=USAGE, normal_draw=-2.0)
-    assert ladder.compare(known, 3.0, random_factor=1.0).factor == 0.5
-    assert ladder.compare(new, 3.0, random_factor=1.0).factor == 0.1
-    assert ladder.compare(new, 3.0).factor == 1.0
+    known = estimates.VersionCandidate(usage=USAGE, host=host(4), normal_draw=-2.0)
+    new = estimates.VersionCandidate(usage=USAGE, normal_draw=-2.0)
+    assert estimates.compare(known, 3.0, random_factor=1.0).factor == 0.5
+    assert estimates.compare(new, 3.0, random_factor=1.0).factor == 0.1
+    assert estimates.compare(new, 3.0).factor == 1.0
 
 
 def result(**more: Any) -> claims.Result:

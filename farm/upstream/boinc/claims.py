@@ -11,21 +11,28 @@ from typing import Literal
 
 import msgspec
 
-from farm.upstream.boinc.averages import (
+from farm.upstream.boinc.records import (
     HOST_AVERAGING,
+    MIN_HOST_SAMPLES,
+    App,
+    AppVersion,
+    HostAppVersion,
     ratio,
     updated,
     updated_variance,
 )
-from farm.upstream.boinc.records import MIN_HOST_SAMPLES, App, AppVersion, HostAppVersion
 
+#: a version's average counts from so many samples on
 MIN_VERSION_SAMPLES = 100
+#: a host is on probation until so many of its results in a row were valid
 CONSECUTIVE_VALID_TO_SCALE = 10
+#: a host's claims are raised by at most this factor
 HOST_SCALE_CAP = 10.0
 #: replaces a benchmark that was not done
 AVERAGE_CPU_FLOPS = 4.3e9
 #: a client reports exactly this figure when its benchmarks failed
 FAILED_BENCHMARK = 1e9
+#: peak flop counts outside of this range are ignored: the size was surely wrong
 SANE_PFC = (1e-4, 1e4)
 #: credit per flop: 200 a day for a machine of 1 GFLOPS
 COBBLESTONE_SCALE = 200 / 86400e9

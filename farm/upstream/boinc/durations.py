@@ -1,4 +1,4 @@
-"""From speed to wall-clock time: running jobs, correction, kill limits, deadlines."""
+"""What follows from an estimate: the rest of running jobs, kill limits, deadlines, correction."""
 
 from __future__ import annotations
 
@@ -6,29 +6,13 @@ import math
 
 import msgspec
 
-from farm.upstream.boinc.averages import ratio
+from farm.upstream.boinc.records import ratio
 
-DEFAULT_SIZE = 1e12
-MIN_FRACTION = 0.1
+#: a kill limit below this cannot be meant, seconds: the default replaces it
 MIN_TIME_LIMIT = 120.0
 DEFAULT_TIME_LIMIT = 12 * 3600.0
 #: a job of a hard app is given this much more time
 HARD_APP_FACTOR = 1.3
-
-
-def clamped_fraction(share: float) -> float:
-    """Return the share within 0.1 and 1."""
-    return min(max(share, MIN_FRACTION), 1.0)
-
-
-def computing_time(size: float, flops: float) -> float:
-    """Return seconds of computing; a size of 0 or less counts as 1e12."""
-    return ratio(size if size > 0 else DEFAULT_SIZE, flops)
-
-
-def wall_time(size: float, flops: float, fraction: float) -> float:
-    """Return wall-clock seconds on a host that computes this share of the time."""
-    return computing_time(size, flops) / clamped_fraction(fraction)
 
 
 def running_total(

@@ -1,20 +1,28 @@
-"""BOINC's records: per (host, app version), per app version, and per app.
+"""BOINC's records, and the running averages in them.
 
-A host's record has its quota and streak too, by which it is reliable enough for urgent jobs.
+There is a record for each (host, app version), for each app version on all hosts, and for each app.
+A host's record has its quota and its streak too, by which it is reliable enough for urgent jobs.
+
+The symbols are the original's:
+
+``et``         elapsed time: seconds ÷ estimated size. 1 ÷ its average is the speed that the host
+               really had, so it is the best thing to know of a host and a version
+``pfc``        peak flop count: seconds x the host's peak speed ÷ estimated size. A fast host
+               takes less time in proportion, so this is comparable between hosts: the average over
+               all of them says how inefficient a version is, or how much larger its jobs are than
+               estimated
+``pfc_scale``  what a version's ``pfc`` is multiplied with to compare it with other versions of its
+               app: the best class of versions has about 1
+``n, avg``     the number of samples of an average, and the average itself; ``var`` its variance and
+               ``q`` the sum of squared deviations by which Welford's method finds that
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 
 import msgspec
-
-from farm.upstream.boinc.averages import (
-    VERSION_AVERAGING,
-    Average,
-    Variance,
-    updated,
-)
 
 MIN_HOST_SAMPLES = 10
 CONSECUTIVE_VALID_RELIABLE = 10
@@ -22,12 +30,100 @@ CONSECUTIVE_VALID_RELIABLE = 10
 ODD_PLATFORM_FACTOR = 1.8
 
 
+# --- running averages -----------------------------------------------------------------------------
+
+
+class Averaging(msgspec.Struct, frozen=True):
+    """How an average moves: exact below ``threshold`` samples, then by ``weight``."""
+
+    threshold: float
+    weight: float
+    #: a sample above ``limit`` x the average is cut down to that
+    limit: float
+
+
+HOST_AVERAGING = Averaging(threshold=20, weight=0.01, limit=10)
+VERSION_AVERAGING = Averaging(threshold=100, weight=0.001, limit=10)
+
+
+class Average(msgspec.Struct, frozen=True):
+    """A number of samples and their average."""
+
+    n: float = 0.0
+    avg: float = 0.0
+
+
+class Variance(msgspec.Struct, frozen=True):
+    """An average with the (population) variance of its samples; ``q`` is the sum of squares."""
+
+    n: float = 0.0
+    avg: float = 0.0
+    var: float = 0.0
+    q: float = 0.0
+
+
+def _cut(average: Average | Variance, sample: float, rule: Averaging) -> tuple[float, bool]:
+    """Cut a high outlier down. The first sample, and any beside an average of 0, is not cut."""
+    top = average.avg * rule.limit
+    if average.n != 0 and average.avg != 0 and sample > top:
+        return top, True
+    return sample, False
+
+
+def _moved(avg: float, n: float, delta: float, rule: Averaging) -> float:
+    """Return the average after its n-th sample; the threshold-th is exponential already."""
+    return avg + (delta / n if n < rule.threshold else rule.weight * delta)
+
+
+def updated(average: Average, sample: float, rule: Averaging) -> tuple[Average, bool]:
+    """Return the average after one more sample, and whether the sample was cut.
+
+    A negative sample changes nothing and counts as cut.
+    """
+    if sample < 0:
+        return average, True
+    sample, cut = _cut(average, sample, rule)
+    n = average.n + 1
+    return Average(n, _moved(average.avg, n, sample - average.avg, rule)), cut
+
+
+def updated_variance(variance: Variance, sample: float, rule: Averaging) -> tuple[Variance, bool]:
+    """Return average and variance after one more sample, and whether the sample was cut.
+
+    Below the threshold the variance is Welford's; above, it is exponential with the deviation
+    from the *old* average, and ``q`` stays as it was.
+    """
+    if sample < 0:
+        return variance, True
+    sample, cut = _cut(variance, sample, rule)
+    n = variance.n + 1
+    delta = sample - variance.avg
+    avg = _moved(variance.avg, n, delta, rule)
+    if n < rule.threshold:
+        q = variance.q + delta * (sample - avg)
+        return Variance(n, avg, q / n, q), cut
+    var = variance.var + rule.weight * (delta * delta - variance.var)
+    return Variance(n, avg, var, variance.q), cut
+
+
+def ratio(dividend: float, divisor: float) -> float:
+    """Return dividend ÷ divisor as the hardware does: by 0 an infinity, and 0 ÷ 0 not a number."""
+    if divisor != 0:
+        return dividend / divisor
+    if dividend == 0 or math.isnan(dividend):
+        return math.nan
+    return math.copysign(math.inf, dividend) * math.copysign(1.0, divisor)
+
+
+# --- records --------------------------------------------------------------------------------------
+
+
 class HostAppVersion(msgspec.Struct, frozen=True, kw_only=True):
     """One host's history with one app version (anonymous: with one app and resource)."""
 
     #: peak flop count ÷ estimated size
     pfc: Average = Average()
-    #: elapsed seconds ÷ estimated size: 1 ÷ its average is the effective speed
+    #: elapsed seconds ÷ estimated size
     et: Variance = Variance()
     #: seconds from sending a job to its report
     turnaround: Variance = Variance()

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from farm.core.model import Builder, Job
-from farm.forecasts.runtime.boinc import Boinc, Boinc2010, BoincDcf
-from farm.forecasts.runtime.boinc_history import app_of, version_key
+from farm.forecasts.runtime.boinc import Boinc, Boinc2010, BoincDcf, app_of, version_key
 from farm.forecasts.runtime.interface import EstimatorOptions, JobProgress
 
 ONE = Builder(id="one", pool="p", index=0)
@@ -204,7 +203,7 @@ def test_kinds_are_normalised_and_the_rule_of_2010_uses_it() -> None:
 
 def test_hosts_are_forgotten_eventually(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten thousand former builders must not fill the memory."""
-    monkeypatch.setattr("farm.forecasts.runtime.boinc_history.HOSTS_KEPT", 2)
+    monkeypatch.setattr("farm.forecasts.runtime.boinc.HOSTS_KEPT", 2)
     estimator = Boinc()
     for name in ("a", "b", "a", "c"):
         builder = Builder(id=name, pool="p", index=0)
