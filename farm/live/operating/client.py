@@ -29,7 +29,7 @@ from farm.live.redis.connection import (
 )
 from farm.live.redis.keys import Cursor, Keys, place_of, written_at
 from farm.live.redis.leader_fencing import charge_at
-from farm.live.redis.lease import Holder, holder_of
+from farm.live.redis.lease_states import Holder, holder_of
 from farm.live.redis.trouble import Trouble, diagnose, ours_or, unusable_server
 from farm.live.settings import DEFAULT_PREFIX
 from farm.live.store.job_reader import JobReader

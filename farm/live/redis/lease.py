@@ -1,4 +1,7 @@
-"""One scheduler per farm: a key with a token that its holder keeps refreshing."""
+"""One scheduler per farm: a key with a token that its holder keeps refreshing.
+
+``lease_states`` says when a process on standby may take the farm.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ import redis
 from farm.core.errors import ServerError
 from farm.live.redis.connection import Connection, redacted
 from farm.live.redis.kept_connection import KeptConnection, RepeatedCommands
-from farm.live.redis.keys import UNREADABLE, Keys
+from farm.live.redis.keys import Keys
 from farm.live.redis.leader_fencing import (
     Charge,
     DeposedError,
@@ -27,8 +30,17 @@ from farm.live.redis.leader_fencing import (
     charge_of,
     set_charge,
 )
+from farm.live.redis.lease_states import (
+    MAY_TAKE,
+    Holder,
+    LeaseState,
+    LeaseTimes,
+    Look,
+    Vacancy,
+    holder_of,
+)
 from farm.live.redis.trouble import is_spoilt, ours_or
-from farm.processes.identity import began_at, end_of, is_alive, process_space
+from farm.processes.identity import began_at, end_of, process_space
 
 #: real seconds after which a holder that says nothing has lost the farm. It may be short: one that
 #: was only slow loses its charge, and the fence keeps it from writing
@@ -37,40 +49,16 @@ LEASE_TIME = 2.0
 GRACE = 3 * LEASE_TIME
 #: share of its lease time after which a holder renews it: a try may fail
 RENEWED_AFTER = 1 / 3
-#: share of the lease time within which a server answers: one that took longer may have kept the
-#: holder from renewing the lease for so long that it has expired
-ANSWERED_WITHIN = 0.25
-#: real seconds between two looks of one that stands by, who is woken by the end of a holder on the
-#: same machine, and knows when the lease expires. Shorter than the time for which a trouble with
-#: the server lasts before a holder has lost its lease by it
+#: polling interval of a standby, real seconds. The end of a holder on the same machine wakes it
+#: earlier. It must be shorter than ``LEASE_TIME``, so that a standby notices any trouble that lasts
+#: long enough to cost the holder its lease
 STANDBY_INTERVAL = 1.0
-#: … if the holder is not known
-SOON = 0.1
+#: polling interval of a standby where no process holds the lease, real seconds
+VACANT_POLL_INTERVAL = 0.1
 
 Wait = Callable[..., bool | None]
 """Pauses for real seconds, the first argument; the others are file descriptors that end the pause
 when they become readable. Returns whether a stop was requested."""
-
-
-class Holder(msgspec.Struct, frozen=True):
-    """The process in charge of a farm."""
-
-    token: str
-    machine: str
-    pid: int
-    #: where its process id means something, and the moment at which the process began
-    space: str = ""
-    began: str = ""
-
-    @property
-    def is_local(self) -> bool:
-        """Whether its process id means something here."""
-        return self.space == process_space()
-
-    @property
-    def has_died(self) -> bool:
-        """Return whether it is known to have ended; that is only known for local processes."""
-        return self.is_local and not is_alive(self.pid, self.began)
 
 
 class HolderWatch:
@@ -107,96 +95,20 @@ def _unless_spoilt(answer: Any) -> Any:
     raise answer
 
 
-def holder_of(value: bytes | None) -> Holder | None:
-    """Return the holder of a lease of this value; None if none is known to be alive."""
-    try:
-        holder = msgspec.json.decode(value or b"", type=Holder)
-    except UNREADABLE:
-        return None
-    return None if holder.has_died else holder
-
-
 class HeldByOther(NamedTuple):
     """Another process leads the farm."""
 
     holder: Holder
-    #: when its lease expires unless it is renewed, in real seconds from the last look; 0: it has,
-    #: by this process's clock
+    #: when its lease expires unless it is renewed, in real seconds from the last look
     expires_in: float
 
 
-class Vacancy(msgspec.Struct, frozen=True):
-    """Decides when a standby may take a lease that is absent.
-
-    An absent lease does not mean that its holder is dead. While the server is in trouble the holder
-    cannot renew its lease, and a server that lost its data has lost the lease too; in both cases
-    the holder still has the farm in memory. So an absent lease is reserved for a holder that may be
-    alive: for one lease time after the first look, as trouble may just have ended, or after an
-    answer that came late, as the holder's renewal waits behind what the server does; and for a
-    longer grace period after every sign of trouble.
-
-    A present lease ends when the server says so, by its clock. If that was set back, it says so too
-    late, and shows more time left than any holder asks for. From then on this process's own clock
-    counts: a holder that does not renew the lease within a lease time has lost it.
-
-    All instants are monotonic, in seconds.
-    """
-
-    #: what the server said last about who is in charge
-    charge: Charge = Charge()
-    #: the highest epoch that it ever said
-    highest_epoch: int = 0
-    #: until when an absent lease is reserved; None: before the first look
-    reserved_until: float | None = None
-    #: when a lease ends that has more time left than is possible; None: it has not
-    overdue_at: float | None = None
-
-    def after_time_left(self, left: float, now: float, *, lease_time: float) -> Vacancy:
-        """Return the state after the server said how much time a lease has left, seconds."""
-        overdue_at = None
-        if left > lease_time:
-            overdue_at = now + lease_time if self.overdue_at is None else self.overdue_at
-        return msgspec.structs.replace(self, overdue_at=overdue_at)
-
-    def after_look(self, charge: Charge, now: float, *, lease_time: float, grace: float) -> Vacancy:
-        """Return the state after the server said who is in charge."""
-        reserved_until = self.reserved_until
-        if reserved_until is None:
-            reserved_until = now + lease_time
-        has_lost_writes = (charge.epoch, charge.commits) < (self.charge.epoch, self.charge.commits)
-        if has_lost_writes:
-            reserved_until = now + grace
-        highest_epoch = max(charge.epoch, self.highest_epoch)
-        return Vacancy(charge, highest_epoch, reserved_until, self.overdue_at)
-
-    def after_late_answer(self, now: float, *, lease_time: float) -> Vacancy:
-        """Return the state after an answer that took so long that a lease may have expired."""
-        reserved_until = max(self.reserved_until or 0.0, now + lease_time)
-        return msgspec.structs.replace(self, reserved_until=reserved_until)
-
-    def after_trouble(self, now: float, *, grace: float) -> Vacancy:
-        """Return the state after a sign of trouble with the server."""
-        return msgspec.structs.replace(self, reserved_until=now + grace)
-
-    def may_take(self, lease: bytes | None, now: float) -> bool:
-        """Return whether the farm may be taken; ``lease``: the value that the server has."""
-        is_overdue = self.overdue_at is not None and now >= self.overdue_at
-        if holder_of(lease) is not None and not is_overdue:
-            return False
-        if lease is not None and not is_overdue:
-            return True  # its process has ended, or it is no lease of ours
-        holder_may_live = (
-            self.charge.epoch < self.highest_epoch or holder_of(self.charge.holder) is not None
-        )
-        is_reserved = self.reserved_until is not None and now < self.reserved_until
-        return not (holder_may_live and is_reserved)
-
-
 class Lease:
-    """Taken once, and refreshed by a thread so that a long decision does not lose it.
+    """This process's claim to lead the farm.
 
-    An absent lease is taken at once if the last holder is known to have died or to have released
-    it, or if this process has watched the server for a lease time and saw no trouble.
+    It stands by until it may take the lease, which is refreshed by a thread so that a long decision
+    does not lose it. It leads until another process has taken the lease (``lost``), or until it
+    releases it itself; in both cases the lease is not taken again.
     """
 
     def __init__(
@@ -205,19 +117,17 @@ class Lease:
         self._client = client
         self._keys = keys
         self._key = keys.lease
-        self._time = lease_time
-        self._grace = grace
+        self._times = LeaseTimes(lease_time, grace)
         pid = os.getpid()
         self.holder = Holder(
             uuid.uuid4().hex, socket.gethostname(), pid, process_space(), began_at(pid)
         )
         self._value = msgspec.json.encode(self.holder)
-        # while another process has the lease
+        # while this process stands by
         self._vacancy = Vacancy()
         self._held_by: HeldByOther | None = None
-        # while this process has it
+        # while it leads: its epoch, and when the lease expires at the earliest (monotonic)
         self._epoch = 0
-        #: when it expires on the server at the earliest (monotonic)
         self._expires_at = 0.0
         read_charge = ("HMGET", keys.fence, *Charge._fields)
         self._watched = WatchedKeys(client, [self._key], read_charge, ("GET", self._key))
@@ -248,7 +158,7 @@ class Lease:
                     f"{holder.pid} on {holder.machine}): stop that one, use another server, or "
                     "another FARM_PREFIX"
                 )
-            wait(SOON)
+            wait(VACANT_POLL_INTERVAL)
         return fence
 
     def stand_by(
@@ -271,31 +181,36 @@ class Lease:
         return fence
 
     def _pause(self, wait: Wait, watch: HolderWatch) -> bool | None:
-        """Wait until the lease may be free, or the next look is due."""
-        if self._held_by is None or self._held_by.expires_in <= 0:
-            return wait(SOON)
+        """Wait until the lease may be free, or the next look is due.
+
+        The end of a holder on this machine wakes the standby at once, so that it decides some 0.2 s
+        after a leader was killed.
+        """
+        if self._held_by is None:
+            return wait(VACANT_POLL_INTERVAL)
         holder, expires_in = self._held_by
         return watch.wait(wait, holder, min(expires_in, STANDBY_INTERVAL))
 
     def try_to_take(self, client: Connection) -> Fence | None:
         """Take charge of the farm; None if another process has it, or may come back for it.
 
-        Returns the fence for what this process writes through ``client``. ``Vacancy`` has the rule.
-        Raises redis.RedisError.
+        Returns the fence for what this process writes through ``client``. Raises redis.RedisError.
         """
         try:
-            self._held_by = self._look()
-            if self._held_by is not None and self._held_by.expires_in > 0:
+            look = self._look()
+            self._vacancy = self._vacancy.after_look(look, self._times)
+            self._held_by = self._holder_in(look)
+            if self._held_by is not None:
                 return None
             return self._try_to_take(client)
         except redis.WatchError:  # another process was faster
             return None
         except redis.RedisError:
-            self._reserve()
+            self._vacancy = self._vacancy.after_error(time.monotonic(), self._times)
             raise
 
-    def _look(self) -> HeldByOther | None:
-        """Return who leads the farm; None if no scheduler does, or its process has surely ended.
+    def _look(self) -> Look:
+        """Ask the server for the lease.
 
         Everything is asked in one round trip, together with an empty write. A server that refuses
         writes refuses that one too, so a standby notices that the holder cannot renew its lease.
@@ -305,30 +220,41 @@ class Lease:
         lease, left_ms, charge, written = self._connection.repeat(self._looks)
         answered_at = time.monotonic()
 
-        if answered_at - asked_at > ANSWERED_WITHIN * self._time:
-            self._vacancy = self._vacancy.after_late_answer(answered_at, lease_time=self._time)
         lease = _unless_spoilt(lease)
-        self._see(charge_of(_unless_spoilt(charge)))
-        holder = holder_of(lease)
-        if holder is None:
-            return None
-        if isinstance(written, Exception) and not is_spoilt(written):
-            self._reserve()
-        expires_in, now = self._time, time.monotonic()
+        time_left = None
         if isinstance(left_ms, int) and left_ms > 0:  # older access control lists forbid PTTL
-            expires_in = left_ms / 1000
-            self._vacancy = self._vacancy.after_time_left(expires_in, now, lease_time=self._time)
+            time_left = left_ms / 1000
+        return Look(
+            lease=lease,
+            holder=holder_of(lease),
+            charge=charge_of(_unless_spoilt(charge)),
+            time_left=time_left,
+            is_writable=not isinstance(written, Exception) or is_spoilt(written),
+            answer_time=answered_at - asked_at,
+            at=answered_at,
+        )
+
+    def _holder_in(self, look: Look) -> HeldByOther | None:
+        """Return who leads the farm, after a look; None: the lease may be taken, or is reserved."""
+        state = self._vacancy.state(look.lease, look.holder, look.at)
+        if look.holder is None or state is not LeaseState.HELD:
+            return None
+        expires_in = self._times.lease if look.time_left is None else look.time_left
         if self._vacancy.overdue_at is not None:
-            expires_in = max(0.0, self._vacancy.overdue_at - now)
-        return HeldByOther(holder, expires_in)
+            expires_in = self._vacancy.overdue_at - look.at
+        return HeldByOther(look.holder, expires_in)
 
     def _try_to_take(self, client: Connection) -> Fence | None:
+        """Take the lease if its state allows that, which nothing may change in between."""
         with self._client.pipeline() as pipe:
             pipe.watch(self._key, self._keys.fence)
             lease = self._value_at(pipe)
             charge = charge_at(pipe, self._keys.fence)
-            self._see(charge)
-            if not self._vacancy.may_take(lease, time.monotonic()):
+            holder = holder_of(lease)
+            now = time.monotonic()
+            look = Look(lease=lease, holder=holder, charge=charge, at=now)
+            self._vacancy = self._vacancy.after_look(look, self._times)
+            if not MAY_TAKE[self._vacancy.state(lease, holder, now)]:
                 return None
             taken = Charge(self._vacancy.highest_epoch + 1, charge.commits, self._value)
             pipe.multi()
@@ -336,20 +262,11 @@ class Lease:
             set_charge(pipe, self._keys.fence, taken)
             asked_at = time.monotonic()
             pipe.execute()
-        self._expires_at = asked_at + self._time
+        self._expires_at = asked_at + self._times.lease
         self._epoch = taken.epoch
         self._thread = threading.Thread(target=self._keep, name="farm-lease", daemon=True)
         self._thread.start()
         return Fence(client, self._keys, taken, self._set)
-
-    def _see(self, charge: Charge) -> None:
-        self._vacancy = self._vacancy.after_look(
-            charge, time.monotonic(), lease_time=self._time, grace=self._grace
-        )
-
-    def _reserve(self) -> None:
-        """Leave an absent lease to its holder, which has trouble with the server."""
-        self._vacancy = self._vacancy.after_trouble(time.monotonic(), grace=self._grace)
 
     def check(self) -> None:
         """Raise DeposedError if another scheduler has taken the farm."""
@@ -388,7 +305,7 @@ class Lease:
             pipe.execute()
 
     def _keep(self) -> None:
-        while not self._stop.wait(RENEWED_AFTER * self._time):
+        while not self._stop.wait(RENEWED_AFTER * self._times.lease):
             # a server that is away, or still reads what it had: the next try will show
             with contextlib.suppress(redis.RedisError):
                 self._renew()
@@ -399,7 +316,7 @@ class Lease:
         with self._renewal:  # two would disturb each other
             asked_at = time.monotonic()
             self.lost = not self._refresh()
-            self._expires_at = asked_at + self._time
+            self._expires_at = asked_at + self._times.lease
 
     def _refresh(self) -> bool:
         """Extend the lease, even if it has expired or was deleted, unless another has taken it.
@@ -423,4 +340,4 @@ class Lease:
         return value
 
     def _set(self, pipe: Connection) -> None:
-        pipe.set(self._key, self._value, px=int(self._time * 1000))
+        pipe.set(self._key, self._value, px=int(self._times.lease * 1000))

@@ -401,7 +401,7 @@ class TestRealServer:
         holder._stop.set()
         client.delete(keys.lease)
         with monkeypatch.context() as late:
-            late.setattr("farm.live.redis.lease.ANSWERED_WITHIN", -1.0)
+            late.setattr("farm.live.redis.lease_states.ANSWERED_WITHIN", -1.0)
             assert standby.try_to_take(client) is None
         now += 1.9
         assert standby.try_to_take(client) is None
