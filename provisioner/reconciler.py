@@ -54,8 +54,8 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     builder: str
     pool: str
     running: bool = True
-    #: it has ended as one that is stopped in order does
-    left: bool = False
+    #: it has ended as one that is stopped in order does: its builder's loss counts against no job
+    excused: bool = False
     #: its state, as text
     detail: str = ""
 
@@ -358,7 +358,7 @@ class _Look(msgspec.Struct):
     def _ended(self, instance: Instance, patience: Patience) -> None:
         reason = f"its container ended: {instance.detail or 'no reason known'}"
         self.actions.append(Remove(instance, "exited"))
-        self.actions.append(GiveUpBuilder(instance.builder, reason, instance.left))
+        self.actions.append(GiveUpBuilder(instance.builder, reason, instance.excused))
         if instance.builder in self.requested:
             self.requested.discard(instance.builder)
             self.keeping = failed(self.keeping, reason, self.now, patience)

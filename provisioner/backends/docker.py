@@ -257,19 +257,19 @@ class DockerBackend(Backend):
         labels = attrs.get("Labels") or {}
         running = str(attrs.get("State", "")) in RUNNING
         detail = str(attrs.get("Status", ""))
-        left = False
+        excused = False
         if not running:
             lines = self._last_log_lines(container)
             # asked to stop, and killed as the machine was too busy for it to end in time
             was_stopped = KILLED.match(detail) and any(STOPPING in line for line in lines)
-            left = bool(LEFT.match(detail) or was_stopped)
+            excused = bool(LEFT.match(detail) or was_stopped)
             detail += f"; it said: {lines[-1][:300]}" if lines else ""
         return Instance(
             name=str((attrs.get("Names") or [attrs.get("Id", "")])[0]).lstrip("/"),
             builder=labels.get(BUILDER, ""),
             pool=labels.get(POOL, ""),
             running=running,
-            left=left,
+            excused=excused,
             detail=detail,
         )
 

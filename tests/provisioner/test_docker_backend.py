@@ -225,19 +225,19 @@ def test_an_ended_container_is_reported_with_its_reason(engine, backend):
     (instance,) = backend.instances()
     assert not instance.running
     assert instance.detail == "Exited (2) 3 seconds ago; it said: error: no server"
-    assert not instance.left
+    assert not instance.excused
 
 
-@pytest.mark.parametrize(("code", "left"), [(0, True), (143, True), (137, False), (1, False)])
-def test_a_container_that_was_stopped_in_order_has_left(engine, backend, code: int, left: bool):
+@pytest.mark.parametrize(("code", "excused"), [(0, True), (143, True), (137, False), (1, False)])
+def test_a_container_that_was_stopped_in_order_is_excused(engine, backend, code, excused):
     """As when the Engine itself is stopped: no builder is lost by that."""
     backend.launch(PLAY)
     engine.box.update(State="exited", Status=f"Exited ({code}) 3 seconds ago")
-    assert [one.left for one in backend.instances()] == [left]
+    assert [instance.excused for instance in backend.instances()] == [excused]
 
 
 @pytest.mark.parametrize("asked", [True, False])
-def test_one_that_was_killed_has_left_if_it_had_been_asked_to_stop(engine, backend, asked: bool):
+def test_one_that_was_killed_is_excused_if_it_had_been_asked_to_stop(engine, backend, asked):
     """Where the Engine stops with many builders at once, one may be too late; its jobs run again.
 
     One that was killed unasked (137 is also what the kernel leaves for want of memory) is lost.
@@ -246,7 +246,7 @@ def test_one_that_was_killed_has_left_if_it_had_been_asked_to_stop(engine, backe
     engine.box.update(State="exited", Status="Exited (137) 3 seconds ago")
     engine.said = b"worker: Warm shutdown (MainProcess)\n" * asked + b"Connection to broker lost\n"
     (instance,) = backend.instances()
-    assert instance.left is asked
+    assert instance.excused is asked
     assert instance.detail.endswith("it said: Connection to broker lost")
 
 

@@ -181,11 +181,12 @@ def test_a_requested_builder_is_launched_until_there_is_an_instance():
 
 
 def test_the_scheduler_is_told_how_an_instance_ended():
-    """A builder that was stopped in order has left: it counts as lost otherwise."""
-    for left in (False, True):
-        ended = msgspec.structs.replace(box("a", running=False), left=left)
+    """The loss of a builder that was stopped in order counts against no job."""
+    for excused in (False, True):
+        ended = msgspec.structs.replace(box("a", running=False), excused=excused)
         _, actions = reconcile(Keeping(), report(joined=["a"]), [ended], 9, PATIENCE)
-        assert [one.left for one in actions if isinstance(one, GiveUpBuilder)] == [left]
+        given_up = [action for action in actions if isinstance(action, GiveUpBuilder)]
+        assert [action.excused for action in given_up] == [excused]
 
 
 def test_an_instance_that_died_at_boot_is_removed_and_given_up():

@@ -59,7 +59,7 @@ class Requeuer:
         if builder_fails := judgement.builder_action == "fail":
             self.dispatcher.take_no_more(builder, at)
             builder.failed = True
-        lane = self.give_back(slot, at, reason, job_is_reset)
+        lane = self.give_back(slot, at, reason, is_reset=job_is_reset)
         self.canceller.fail_fast(at)
         if lane is not None:
             # before its old slot is free again: another builder is a better test
@@ -69,11 +69,26 @@ class Requeuer:
             self.dispatcher.look_again(at)
 
     def give_back(
-        self, slot: Slot, at: float, reason: str, again: bool | None = None
+        self,
+        slot: Slot,
+        at: float,
+        reason: str,
+        *,
+        excused: bool = False,
+        is_reset: bool | None = None,
     ) -> Lane | None:
-        """Requeue the job of a void attempt at its old place, or end it; return the lane to fill.
+        """Requeue the job of a void attempt, or end it; return the lane to fill.
 
-        ``again``: whether it is retried; None: while the rules' ``retries`` allow it.
+        A requeued job keeps its key, and so its place among the others that wait: what has been
+        learned since it was submitted does not move it.
+
+        Args:
+            slot: where the attempt ran.
+            at: now, farm time.
+            reason: why the attempt is void, for people.
+            excused: its builder was asked to leave: the job is requeued, and no loss is counted.
+            is_reset: whether the job is requeued, by a judgement of its failures (``judge``). None:
+                there is none, and it is requeued while the rules' ``retries`` allow it.
         """
         state = slot.running
         if state is None:
@@ -85,16 +100,18 @@ class Requeuer:
             self.book.end_all(state, at, "cancelled", state.cause, state.reason)
             return None
         cause = Cause.FAILED
-        if again is None:
+        is_requeued = excused or bool(is_reset)
+        if is_reset is None and not excused:
             cause = Cause.LOST
             state.losses += 1
-            again = state.losses <= rules.retries
+            is_requeued = state.losses <= rules.retries
             if 0 < rules.max_builders_lost <= len(state.builders_lost):
-                again, cause = False, Cause.POISONOUS
-            if not again:
+                is_requeued = False
+                cause = Cause.POISONOUS
+            if not is_requeued:
                 under = state.builders_lost if cause is Cause.POISONOUS else ()
                 reason = why_given_up(reason, state.losses, rules.retries, under)
-        if not again:
+        if not is_requeued:
             self.book.end_all(state, at, "failed", cause, reason)
             return None
         builder = slot.builder.builder.id

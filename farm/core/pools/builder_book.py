@@ -105,11 +105,14 @@ class BuilderBook:
 
     def gone(self, event: events.BuilderRetired | events.BuilderLost) -> None:
         """Remove a builder; its jobs return to their places in the queue, or fail for good."""
-        at, state = event.at, self._builders.pop(event.builder, None)
-        reason, blamed, excused = "its builder retired", False, False
+        at = event.at
+        state = self._builders.pop(event.builder, None)
+        reason = "its builder retired"
+        excused = suspects_jobs = False
         if isinstance(event, events.BuilderLost):
-            reason, excused = event.reason or "its builder was lost", event.excused
-            blamed = not excused
+            reason = event.reason or "its builder was lost"
+            excused = event.excused
+            suspects_jobs = not excused
         if state is None:
             self._never_came(event.builder, at)
             return
@@ -125,9 +128,9 @@ class BuilderBook:
         state.retired = True
         lanes: dict[int, Lane] = {}
         for slot in state.slots:
-            if blamed and slot.running is not None:  # its job may be to blame
+            if suspects_jobs and slot.running is not None:
                 slot.running.builders_lost += (event.builder,)
-            lane = self._requeuer.give_back(slot, at, reason, excused or None)
+            lane = self._requeuer.give_back(slot, at, reason, excused=excused)
             slot.running = None
             if lane is not None:
                 lanes[id(lane)] = lane

@@ -25,7 +25,7 @@ class Plans:
     def take(self, report: PlannerReport, at: float) -> None:
         """Carry out what a provisioner says."""
         if isinstance(report, GiveUpBuilder):
-            self._hosts.give_up(report.builder, at, report.reason, excused=report.left)
+            self._hosts.give_up(report.builder, at, report.reason, excused=report.excused)
             return
         if report.pool not in self._builders.pools:
             self._out.refuse("out-of-bounds", f"there is no pool {report.pool!r:.100}", report)
