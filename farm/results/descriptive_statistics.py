@@ -1,8 +1,9 @@
-"""Percentiles, all by the same rule: linear interpolation between closest ranks.
+"""Percentiles of what happened, by one rule: linear interpolation between closest ranks.
 
 The p-quantile of n sorted values x[0] … x[n-1] lies at rank h = (n - 1)·p and is
 x[⌊h⌋] + (h - ⌊h⌋)·(x[⌊h⌋+1] - x[⌊h⌋]): type 7 of Hyndman and Fan, "Sample Quantiles in
-Statistical Packages" (1996); NumPy's default.
+Statistical Packages" (1996); NumPy's default. Forecasts go by type 6 instead
+(``farm.sim.rollouts.wait_quantiles``), as theirs are of a value that is still to come.
 """
 
 from __future__ import annotations

@@ -42,7 +42,10 @@ def explanations(docstring: str | None, heading: str) -> dict[str, str]:
 def with_docstring(command: Any, docstring: str | None) -> Any:
     """Return the command with the help of its options, from ``Args:`` in its docstring.
 
-    ``Examples:``, a line each, end its help.
+    An option has one help text. Where several commands share it, it is the one with which the
+    option is declared (``farm.terminal.options``), and docstrings leave it out. What a docstring
+    explains all the same goes before it: it is about this command alone. ``Examples:``, a line
+    each, end the help.
     """
     text, _, examples = inspect.cleandoc(docstring or "").partition("\n\nExamples:\n")
     command.help = text.partition("\n\nArgs:\n")[0]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from farm.assembly import estimator_of, make_rules, run_info
+from farm.results.summary.run_phase import touching
 from farm.results.summary.summary import Summary, summarise
 from farm.results.table.recorder import RunRecords
 from farm.scenario import Scenario, parse_scenario
@@ -76,8 +77,7 @@ def play(scenario: Scenario, engine: Engine = "reference") -> tuple[Summary, Run
     setting = Setting.of(scenario, make_rules(scenario), algorithms_of(scenario))
     records = simulated(setting, estimator_of(scenario), build_jobs(scenario), engine=engine)
     info = run_info(scenario, "simulated", engine)
-    touching = records.touching(info.window.start, info.window.end)
-    return summarise(records, info, 0.0), touching
+    return summarise(records, info, 0.0), touching(records, info.window)
 
 
 @pytest.mark.timeout(300)

@@ -7,24 +7,9 @@ import numpy as np
 
 from farm.columns import Flags, Floats, Numbers
 from farm.core.fields import json_name
+from farm.results.summary.run_phase import Window
 from farm.results.table.builder_columns import Builders
 from farm.results.table.runs import Runs
-
-
-class Window(msgspec.Struct, frozen=True):
-    """The part of a run that counts: start ≤ t < end, seconds of farm time."""
-
-    start: float = float("-inf")
-    end: float = float("inf")
-
-    def holds(self, at: Floats) -> Flags:
-        """Return which instants are in the window (NaN is not)."""
-        return (self.start <= at) & (at < self.end)
-
-    def overlap(self, start: Floats, end: Floats) -> Floats:
-        """Return how much of each span is in the window, seconds."""
-        inside: Floats = np.minimum(end, self.end) - np.maximum(start, self.start)
-        return np.maximum(inside, 0.0, out=inside)
 
 
 class BuilderCounts(msgspec.Struct, frozen=True, rename=json_name):

@@ -20,7 +20,8 @@ from farm.columns import Floats, Numbers, Rows, in_order_of_appearance, numbered
 from farm.core.fields import json_name
 from farm.core.model import Outcome, Platform
 from farm.results.descriptive_statistics import Spread
-from farm.results.summary.builder_time import Window, present
+from farm.results.summary.builder_time import present
+from farm.results.summary.run_phase import Window
 from farm.results.table.job_columns import Jobs
 from farm.results.table.runs import Runs
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -17,12 +16,12 @@ from farm.results.descriptive_statistics import Spread, spread_of
 from farm.results.summary.builder_time import (
     BuilderCounts,
     BuilderTimes,
-    Window,
     builder_counts,
     builder_times,
 )
 from farm.results.summary.costs import Bill, CostParts, Costs, JobCounts, Place
 from farm.results.summary.fairness import indices_of_runs, unused_fair_share_keys
+from farm.results.summary.run_phase import Window, counting
 from farm.results.summary.switches import keys_of_switches, switches_of, values_of
 from farm.results.table.job_columns import Jobs, by_outcome, invocation_of
 from farm.results.table.runs import Runs
@@ -38,7 +37,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     ``window`` is the run phase; ``fair_share`` the attributes by which jobs are charged, outermost
     first: the first is the party of the fairness index, which has ``weights``.
-    ``as_taskcluster``: count what the Taskcluster simulator counts (``RunRecords.touching``).
+    ``as_taskcluster``: count what the Taskcluster simulator counts (``run_phase``).
     """
 
     name: str
@@ -97,19 +96,17 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
 class Counted:
     """The jobs and builders of runs that count; there may be none, or jobs that never started.
 
-    Runs of several seeds have no jobs that never ended.
+    ``run_phase`` says which these are. Runs of several seeds have no jobs that never ended.
     """
 
     def __init__(self, runs: Runs, info: RunInfo) -> None:
-        records = runs.records
-        arrivals = self._builders_in = info.window
-        if info.as_taskcluster:
-            arrivals = Window(end=math.nextafter(info.window.end, math.inf))
-            records = records.touching(info.window.start, info.window.end)
-            self._builders_in = Window()
-        self._info, self._runs = info, runs._replace(records=records)
-        self.records = records
-        self.jobs, self.lost = records.within(arrivals.start, arrivals.end)
+        counted = counting(runs.records, info.window, as_taskcluster=info.as_taskcluster)
+        self.jobs = counted.jobs
+        self.lost = counted.lost
+        self.records = counted.records
+        self._builders_in = counted.builders_in
+        self._info = info
+        self._runs = runs._replace(records=counted.records)
         self._run = runs.of_builder[self.jobs.builder.codes]
         self.makespans = [
             float(finished_at.max() - arrived_at.min()) if len(arrived_at) else None

@@ -26,7 +26,7 @@ from farm.columns import Floats
 from farm.core.errors import InputError, not_among
 from farm.core.model import Cause, Platform
 from farm.results.descriptive_statistics import quantile
-from farm.results.summary.builder_time import Window
+from farm.results.summary.run_phase import Window, arrived_in
 from farm.results.summary.costs import CostPart
 from farm.results.summary.histogram import Histogram
 from farm.results.summary.summary import Summary
@@ -283,7 +283,7 @@ def measured(
         pools: the farm's, for terms of one of them (``check_pools``).
     """
     jobs, lost = (
-        _of_pool(table, term.pool, pools) for table in records.within(window.start, window.end)
+        _of_pool(table, term.pool, pools) for table in arrived_in(records, window)
     )
     given_up = jobs.cause.where(Cause.UNRUNNABLE)
     if term.metric == "matrix_response_time":

@@ -20,7 +20,8 @@ from msgspec.structs import replace
 from farm.columns import Coded, Floats, Numbers, in_order_of_appearance, total, which
 from farm.core.model import Platform
 from farm.results.descriptive_statistics import Spread, spread_of
-from farm.results.summary.builder_time import BuilderTimes, Window
+from farm.results.summary.builder_time import BuilderTimes
+from farm.results.summary.run_phase import Window
 from farm.results.summary.costs import CostParts, JobCounts, Place, places_of
 from farm.results.summary.fairness import SlotShares
 from farm.results.summary.figures import Counted, RunInfo, parties_of

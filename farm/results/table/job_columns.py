@@ -213,10 +213,6 @@ class Jobs(Table):
         """Which jobs have a stretch that counts: those that were served and took time."""
         return self.served & (self.work > 0)
 
-    def within(self, start: float, end: float) -> Jobs:
-        """Return the jobs that arrived in this window."""
-        return self.taken((start <= self.arrived_at) & (self.arrived_at < end))
-
     def outcomes(self, of: Numbers, count: int) -> Numbers:
         """Return how many jobs of each number, below ``count``, ended with each outcome."""
         codes = of * len(OUTCOMES) + self.outcome.codes

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from math import inf, nan
+from math import nan
 from types import MappingProxyType
 from typing import Any
 
@@ -85,24 +85,6 @@ class RunRecords(msgspec.Struct, kw_only=True, eq=False, dict=True):
             for table, row in zip(tables, rows, strict=True)
         )
         return msgspec.structs.replace(self, jobs=jobs, lost=lost)
-
-    def within(self, start: float = -inf, end: float = inf) -> tuple[Jobs, Jobs]:
-        """Return the jobs that arrived in a window: those that ended, and those that did not."""
-        return self.jobs.within(start, end), self.lost.within(start, end)
-
-    def touching(self, start: float, end: float) -> RunRecords:
-        """Return the jobs and builders that the Taskcluster simulator counts in a run phase.
-
-        Its recorder drops those that ended before the phase or came after it; the others count with
-        their whole lives. So a builder whose jobs all ended before the phase, but which was still
-        present when it began, counts as over-provisioned, from the instant it joined.
-        """
-        jobs, builders = self.jobs, self.builders
-        some = ~(jobs.finished_at < start) & (jobs.arrived_at <= end)
-        there = ~(builders.gone_at < start) & ~(builders.requested_at > end)
-        rows = np.append(np.where(some, np.cumsum(some) - 1, -1), -1)
-        void, here = self.void.having(row=rows[self.void.row]), builders.taken(there)
-        return msgspec.structs.replace(self, jobs=jobs.taken(some), builders=here, void=void)
 
     def saved_time(self, jobs: Jobs) -> float:
         """Return the slot time that fail-fast saved among these jobs, seconds.

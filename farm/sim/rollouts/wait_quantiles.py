@@ -34,7 +34,8 @@ class Rollouts(msgspec.Struct, frozen=True, eq=False, dict=True):
 
         Of n rollouts and the truth each is as likely to be the i-th, so the i-th of the rollouts is
         the quantile i/(n + 1), as far as that goes (type 6: Hyndman and Fan, Sample quantiles in
-        statistical packages, 1996).
+        statistical packages, 1996). Results describe what has happened, and go by type 7
+        (``farm.results.descriptive_statistics``).
         """
         rank = min(max((len(self._sorted) + 1) * p - 1, 0.0), len(self._sorted) - 1)
         low = int(rank)
