@@ -46,6 +46,21 @@ def test_ties_go_to_the_least_recently_started(yard):
     assert taken == ["b0", "a0", "c0", "b1", "a1", "c1", "b2", "a2", "c2"]
 
 
+@pytest.mark.parametrize(("has_more", "following"), [(True, "a0"), (False, "c1")])
+def test_a_requeue_costs_a_turn_if_the_job_was_all_that_its_node_had(yard, has_more, following):
+    """The job keeps its place in its node, but a node that is made anew comes after its siblings."""
+    yard.wait("a0", "A")
+    if has_more:
+        yard.wait("a1", "A")
+    yard.wait("c0", "C")
+    yard.wait("c1", "C")
+    assert yard.take("s0", 1) == "a0"
+    assert yard.take("s1", 2) == "c0"
+    yard.end("s1", 3)
+    yard.end("s0", 4, completed=False)
+    assert yard.take("s2", 5) == following
+
+
 def test_what_runs_already_counts(yard):
     """Fairness is equal numbers of executing slots among siblings, whichever came first."""
     yard.wait("a0", "A")
