@@ -153,7 +153,8 @@ class BuilderLost(_Event, frozen=True):
 
     builder: str
     reason: str = ""
-    #: it was asked to leave: its attempts do not count against their jobs (``retries``)
+    #: it was asked to leave: its attempts do not count against their jobs (``retries``). So it is
+    #: called from the container's end (``Instance``) to the queue (``Requeuer.give_back``)
     excused: bool = False
     #: its machine was stopped for a while: in a fixed pool what replaces it has its name, so that
     #: what is known of the machine by that name stays true

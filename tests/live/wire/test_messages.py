@@ -86,6 +86,13 @@ def test_reports_survive_the_wire():
     assert {type(report) for report in REPORTS} == set(get_args(wire.Report))
 
 
+def test_an_excused_loss_is_written_as_earlier_releases_read_it():
+    """A provisioner and a scheduler of two releases agree on which builders were asked to leave."""
+    given_up = wire.GiveUpBuilder("b", "its container ended", excused=True)
+    text = wire.encode(Envelope(VERSION, "provisioner", "life", 1, (given_up,)))
+    assert msgspec.json.decode(text)["reports"][0]["left"] is True
+
+
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: type(command).__name__)
 def test_commands_survive_the_wire(command):
     """Every kind of command comes out of a task's argument as it went in."""
