@@ -143,9 +143,8 @@ def decide(
     """Ask the algorithm for a plan if it is time; return what to send to the scheduler.
 
     None: it is not time yet, the report does not yet show what came of the last decision (acting
-    on it would ask twice), or the plan is the same as before, within the same limits. While boots
-    fail, one builder at a time is requested, after a pause that doubles with each failure (``now``
-    is real).
+    on it would ask twice), or the plan is the same as before, within the same limits. ``now`` is
+    real.
     """
     snapshot, first = report.snapshot, algorithm.first_plan or 0.0
     if snapshot.at < first:
@@ -165,9 +164,9 @@ def decide(
         next_at=first + next_multiple(algorithm.interval, snapshot.at - first),
     )
     limits = limits_of(in_force(algorithm, snapshot), plan.desired)
-    start, why = plan.start, "; ".join(filter(None, (plan.why, limits.words)))
-    if start and keeping.failures:
-        start = 0 if now < keeping.not_before or snapshot.booting else 1
+    start = boots_allowed(keeping, plan.start, now, is_booting=snapshot.booting > 0)
+    why = "; ".join(filter(None, (plan.why, limits.words)))
+    if plan.start and keeping.failures:
         why = f"{why}; {describe_trouble(keeping, now)}".lstrip("; ")
     is_same = plan.desired == keeping.desired and limits == keeping.limits
     if is_same and not start and not plan.stop:
@@ -240,6 +239,24 @@ def _without_future(keeping: Keeping, now: float, patience: Patience) -> Keeping
         launched={name: min(at, now) for name, at in keeping.launched.items()},
         unknown_since={name: min(since, now) for name, since in keeping.unknown_since.items()},
     )
+
+
+def boots_allowed(keeping: Keeping, wanted: int, now: float, *, is_booting: bool) -> int:
+    """Return how many of the wanted builders may boot now.
+
+    While boots fail, one builder at a time is tried, after a pause that doubles with each failure
+    (``failed``).
+
+    Args:
+        keeping: the pool's memory.
+        wanted: how many are to be requested, or to be started.
+        now: the real instant.
+        is_booting: a builder boots already.
+    """
+    if not keeping.failures:
+        return wanted
+    may_try = now >= keeping.not_before and not is_booting
+    return min(wanted, 1) if may_try else 0
 
 
 def failed(keeping: Keeping, trouble: str, now: float, patience: Patience) -> Keeping:
@@ -336,10 +353,9 @@ class _Look(msgspec.Struct):
             else:
                 there.add(builder)
         missing = sorted(self.requested - there)
-        if self.keeping.failures:
-            probing = self.now < self.keeping.not_before or there & self.requested
-            missing = [] if probing else missing[:1]
-        self.actions.extend(Launch(builder) for builder in missing)
+        is_booting = bool(there & self.requested)
+        allowed = boots_allowed(self.keeping, len(missing), self.now, is_booting=is_booting)
+        self.actions.extend(Launch(builder) for builder in missing[:allowed])
 
     def _unknown(self, instance: Instance, patience: Patience) -> None:
         since = self.keeping.unknown_since.get(instance.name, self.now)
