@@ -177,7 +177,11 @@ class BuilderHost:
             return True
 
     def _drain(self) -> None:
-        """Let what runs end (Celery consumes no more commands by now), and builders go in order."""
+        """Let what runs end, and builders go in order.
+
+        Celery consumes no more commands by now. Builders that have not booted are dropped, which a
+        heartbeat shows: the scheduler assigns them to other hosts (``farm.live.protocol.hosts``).
+        """
         self._leaving = True
         for name in [name for name, builder in self._builders.items() if not builder.booted]:
             self._builders.pop(name).vanish()

@@ -1,4 +1,4 @@
-"""Who must be given up for lost: silent hosts, stuck ones, attempts that a host does not know.
+"""Failure detection: which hosts are silent or stuck, and which attempts their host has lost.
 
 Pure, in real seconds (``now`` is given): heartbeats are compared with what hosts ought to hold,
 and what may merely have got lost on the way is sent again first.

@@ -139,39 +139,57 @@ class Hosts:
     # --- hosts ------------------------------------------------------------------------------
 
     def _sender(self, envelope: Envelope[wire.Report]) -> HostState | None:
-        """Return the sending host; None if its life is unknown, or this is a repetition."""
+        """Return the sending host, after noting that it was heard; None: it is not listened to.
+
+        A host is known by its name and by its life, a number that it draws whenever it begins anew.
+
+        ======================  ============================================================
+        the roster has          and then
+        ======================  ============================================================
+        this life               it is heard, unless the envelope is a repetition
+        another life of it      it is refused until that one has left or was silent too long
+        no host of this name    it is admitted if it says what it is (``HostUp``); else it is
+                                refused, and told to begin anew
+        ======================  ============================================================
+        """
         host = self._roster.hosts.get(envelope.sender)
         if host is None:
-            host = self._new_host(envelope)
+            host = self._admitted(envelope)
         elif host.life != envelope.life:
-            # a new life is accepted when the old one has left, or has been silent for too long
             why = f"host {envelope.sender} is there as another life"
             self._out.refuse("unknown-life", why)
             return None
         if host is None or envelope.seq <= host.seq:
             return None
-        host.seq, host.heard_at, host.is_heard = envelope.seq, self.now, True
+        host.seq = envelope.seq
+        host.heard_at = self.now
+        host.is_heard = True
         return host
 
-    def _new_host(self, envelope: Envelope[wire.Report]) -> HostState | None:
-        """Accept a host with a new life; one that is still running must be reset first."""
+    def _admitted(self, envelope: Envelope[wire.Report]) -> HostState | None:
+        """Admit a host that the roster does not have, if it says what it is; None: refused.
+
+        One that only sends heartbeats was given up for lost, or was up before this scheduler. It is
+        reset: it may play builders, and run attempts, that are somewhere else by now.
+        """
         up = next((r for r in envelope.reports if isinstance(r, wire.HostUp)), None)
-        if up is not None and (flaw := self._flaw_of_new_host(up)) is not None:
+        if up is not None:
+            flaw = self._flaw_of_new_host(up)
+            if flaw is None:
+                return self._roster.arrive(envelope.sender, envelope.life, self.now, up)
             self._out.refuse("out-of-bounds", flaw)
-        elif up is not None:
-            return self._roster.arrive(envelope.sender, envelope.life, self.now, up)
-        else:
-            self._out.refuse("unknown-life", f"host {envelope.sender} is not known as this life")
-            beats = any(isinstance(report, wire.Beat) for report in envelope.reports)
-            if beats and self._should_reset(envelope.sender):
-                unknown = HostState(envelope.sender, envelope.life, heard_at=self.now)
-                self._send(unknown, wire.Reset(envelope.life))
+            return None
+        self._out.refuse("unknown-life", f"host {envelope.sender} is not known as this life")
+        beats = any(isinstance(report, wire.Beat) for report in envelope.reports)
+        if beats and self._may_reset(envelope.sender):
+            unknown = HostState(envelope.sender, envelope.life, heard_at=self.now)
+            self._send(unknown, wire.Reset(envelope.life))
         return None
 
-    def _should_reset(self, sender: str) -> bool:
-        """Whether one of an unknown life must begin anew: not twice within the grace, nor too many.
+    def _may_reset(self, sender: str) -> bool:
+        """Return whether a sender may be reset: once within the grace, and not too many of them.
 
-        It may have been given up for lost, or up before this scheduler, or claim to be a host.
+        What claims to be a host need not be one, so its claims must not fill this process's memory.
         """
         since = self.now - self._failures.patience.grace
         recent = self._reset_at = {name: at for name, at in self._reset_at.items() if at > since}
@@ -196,7 +214,11 @@ class Hosts:
         self._beats.setdefault(host.name, []).append((host, beat))
 
     def _on_leaving(self, host: HostState, beat: wire.Beat, at: float) -> None:
-        """Drain the builders of a leaving host; those not booted yet are assigned to others."""
+        """Drain the builders of a leaving host; those not booted yet are assigned to others.
+
+        The host drops the latter itself (``workers.host``), and waits for the attempts of the
+        others. That it has dropped one shows in its heartbeat.
+        """
         for builder in self._roster.leaves(host):
             self._out.add(DrainRequested(at, pattern_of(builder), retire=True))
         for builder, play in list(host.plays.items()):
