@@ -7,6 +7,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TypeVar
 
 from farm.core.commands import Command, EndJob
@@ -152,7 +153,7 @@ class Commits:
         try:
             self._call(lambda: self._store.commit(batch, cursor, self._clock.now()))
         except LostWritesError as lost:
-            cursor = self._write_anew(lost, batch, cursor)
+            cursor = self._restore(lost, batch, cursor)
         self._note_logged(batch)
         self._cursor, self._committed_at, self._read = cursor, began, 0
         self._measure(began)
@@ -186,7 +187,7 @@ class Commits:
             return self._call(question)
         except LostWritesError as lost:
             batch, self._batch = self._batch, Batch()
-            self._cursor = self._write_anew(lost, batch, self._cursor)
+            self._cursor = self._restore(lost, batch, self._cursor)
             return self._call(question)
 
     def set_aside(self, error: Exception) -> None:
@@ -256,29 +257,45 @@ class Commits:
             if value != before.get(name):
                 setattr(batch, name, value)
 
-    def _write_anew(self, lost: LostWritesError, batch: Batch, cursor: Cursor) -> Cursor:
-        """The server has lost what it had: memory has all that matters. Hosts are asked again.
+    def _restore(self, lost: LostWritesError, batch: Batch, cursor: Cursor) -> Cursor:
+        """Write all that the server had, as it has lost some of it; hosts are asked again.
 
-        Returns the cursor from which its streams are read now.
+        This process remembers what matters: the live jobs and builders (in the scheduler's state,
+        which ``StateWriter.forget`` makes all new to the store), the stories of the jobs that ended
+        last and the lines of the event log that are not on disk (``Recent``), and what a successor
+        needs (``_write_for_successor``). If the server loses its data again meanwhile, all of it is
+        written once more.
+
+        Args:
+            lost: what was lost.
+            batch: what the commit was about to write.
+            cursor: up to where the streams had been read.
+
+        Returns the cursor from which the streams are read now.
         """
-        new = self._call(lambda: self._inbox.begin_again(cursor))
-        self._state_writer.forget()
-        self._state_writer.write(batch)
-        batch.log = self._recent.lines() | batch.log
-        if self._stays is not None:
-            self._write_for_successor(batch, anew=True)
-        ends, at = self._recent.ends, self._clock.now()
-        try:
-            again = self._call(lambda: self._store.restore(batch, ends, new, at, lost.keys))
-        except LostWritesError as more:
-            return self._write_anew(more, batch, new)
-        ended = self.ended.total() - len(batch.ended)
-        words = message_of(lost, live=len(self._scheduler.jobs), again=again, ended=ended)
-        log.error("%s", words)
-        # the log knows more of what the server had lost at the start
-        self._note_loss(self._restored_from_log or words)
-        self._restored_from_log = ""
-        return new
+        while True:
+            cursor = self._call(partial(self._inbox.begin_again, cursor))
+            self._state_writer.forget()
+            self._state_writer.write(batch)
+            batch.log = self._recent.lines() | batch.log
+            if self._stays is not None:
+                self._write_for_successor(batch, anew=True)
+            restore = partial(
+                self._store.restore, batch, self._recent.ends, cursor, self._clock.now(), lost.keys
+            )
+            try:
+                rewritten = self._call(restore)
+            except LostWritesError as lost_again:
+                lost = lost_again
+                continue
+            ended = self.ended.total() - len(batch.ended)
+            live = len(self._scheduler.jobs)
+            words = message_of(lost, live=live, again=rewritten, ended=ended)
+            log.error("%s", words)
+            # the log knows more of what the server had lost at the start
+            self._note_loss(self._restored_from_log or words)
+            self._restored_from_log = ""
+            return cursor
 
     def _note_loss(self, restored: str) -> None:
         """Note that the server had lost what it had acknowledged, and was given it again."""
