@@ -158,16 +158,22 @@ class BuilderBook:
         self._dispatcher.load_reported(state, event.overloaded, event.at)
 
     def stop(self, pool: str, count: int, at: float) -> None:
-        """Stop builders of a pool that take jobs: idle ones first."""
+        """Stop builders of a pool that take jobs: idle ones first.
+
+        Busy ones are drained, or killed with their jobs where the scenario says so of the pool
+        (``signals.kills``). How many, and whether busy ones may be among them, was decided before:
+        by the pool's algorithm (``Sizing.towards``), or by an operator who resizes a fixed pool.
+        """
         if not count:
             return
-        kills = self._keeper.kills(pool)
+        kills_busy = self._keeper.kills_busy(pool)
         for state in builders_to_stop(self._builders.values(), pool, count):
+            if state.busy and kills_busy:
+                self._out.append(LoseBuilder(state.builder.id))
+                continue
             if state.busy:
-                end = LoseBuilder if kills else DrainBuilder
-                self._out.append(end(state.builder.id))
-            if not (state.busy and kills):
-                self._dispatcher.drain(state, at)
+                self._out.append(DrainBuilder(state.builder.id))
+            self._dispatcher.drain(state, at)
         self._dispatcher.look_again(at)
 
     def _named(self, pattern: str) -> list[BuilderState]:

@@ -40,8 +40,8 @@ class PoolKeeper:
             found = self.pools[name] = PoolCounts(name)
         return found
 
-    def kills(self, name: str) -> bool:
-        """Return whether stopped builders of the pool are lost rather than drained."""
+    def kills_busy(self, name: str) -> bool:
+        """Return whether stopped builders of the pool that are busy are lost, not drained."""
         return name in self.specs and self.specs[name].kills
 
     def numbered(self, builder: Builder) -> Builder:
