@@ -88,10 +88,8 @@ class Mapped(BaseModel):
     @model_validator(mode="wrap")
     @classmethod
     def _known_keys(cls, data: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        if cls.short_for is not None:
-            key, kinds = cls.short_for
-            if isinstance(data, kinds) and (bool in kinds or not isinstance(data, bool)):
-                data = {key: data}
+        """Build the section: from its short form, without removed keys, with known keys only."""
+        data = cls._long_form(data)
         if isinstance(data, MarkedDict):
             data = cls._without_removed(data)
         if not isinstance(data, Mapping) or cls.takes_free_keys:
@@ -104,17 +102,21 @@ class Mapped(BaseModel):
             for key in data
             if key not in known
         ]
+        # all that is wrong with the section is shown at once
         try:
             handler(known)
         except ValidationError as error:
-            # all that is wrong is shown at once, but not what an unknown key was meant to be (a
-            # missing key, or a complaint of the section as a whole, which pydantic makes here or
-            # later, by the sequence in which it built the sections)
-            others = (
-                e for e in error.errors() if len(e["loc"]) > (1 if e["type"] == "missing" else 0)
-            )
-            problems += map(_again, others)
+            problems += map(_as_given, filter(_is_of_its_own, error.errors()))
         raise ValidationError.from_exception_data(cls.__name__, problems)
+
+    @classmethod
+    def _long_form(cls, data: object) -> object:
+        """Return the mapping for which a plain value is short; what is no short form as it is."""
+        if cls.short_for is None:
+            return data
+        key, types = cls.short_for
+        is_plain = isinstance(data, types) and (bool in types or not isinstance(data, bool))
+        return {key: data} if is_plain else data
 
     @classmethod
     def _without_removed(cls, data: MarkedDict) -> MarkedDict:
@@ -164,11 +166,26 @@ class Section(Mapped):
     """A mapping of the scenario file."""
 
 
-def _again(problem: ErrorDetails) -> InitErrorDetails:
-    """Return an error as it is given to pydantic."""
-    kind, context = problem["type"], problem.get("ctx", {})
-    own = PydanticCustomError(kind, "{text}", context) if kind == "unknown_key" else kind
-    return InitErrorDetails(type=own, loc=problem["loc"], input=problem["input"], ctx=context)
+def _is_of_its_own(problem: ErrorDetails) -> bool:
+    """Return whether a problem stands beside unknown keys, not because of them.
+
+    An unknown key may have been meant for one that is missing, or that the section as a whole asks
+    for. Of the latter pydantic complains here or later, by the sequence in which it built the
+    sections.
+    """
+    depth = len(problem["loc"])
+    return depth > 1 or (depth == 1 and problem["type"] != "missing")
+
+
+def _as_given(problem: ErrorDetails) -> InitErrorDetails:
+    """Return a problem that pydantic has reported in the form in which it is given to pydantic."""
+    context = problem.get("ctx", {})
+    error_type: str | PydanticCustomError = problem["type"]
+    if error_type == "unknown_key":  # pydantic does not know this type
+        error_type = PydanticCustomError("unknown_key", "{text}", context)
+    return InitErrorDetails(
+        type=error_type, loc=problem["loc"], input=problem["input"], ctx=context
+    )
 
 
 def unknown_key(
