@@ -29,8 +29,10 @@ from farm.processes.log_files import last_line
 
 log = logging.getLogger("farm.supervisor")
 
-#: a service that ended so often in a row within the time (real seconds) from its start is given up
-MAX_RESTARTS, SOON = 6, 5.0
+#: a service that ends within this time from its start has ended early, real seconds
+EARLY_END_TIME = 5.0
+#: early ends in a row with which a service is given up: it was started as often, the first included
+MAX_EARLY_ENDS = 6
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
 STOP_TIMEOUT = 15.0
 #: real seconds until what the system has refused is tried again
@@ -45,20 +47,21 @@ class Service(msgspec.Struct, frozen=True):
 
 
 class Restarts:
-    """Says when something that ended unasked is started again.
+    """Exponential backoff for a process that ends by itself.
 
-    At once, nearly, if it had worked for a while; else after a pause that doubles.
+    One that ran for a while is started again almost at once; one that keeps ending early waits
+    twice as long each time, up to 10 s.
     """
 
     def __init__(self) -> None:
-        #: how often in a row it ended soon after its start
+        #: how often in a row it ended early, the last end included (which need not be early)
         self.in_a_row = 0
         #: when it may be started again (real seconds), or was started first
         self.not_before = time.monotonic()
 
     def pause(self, now: float) -> float:
         """It ended; return the real seconds until it is started again."""
-        self.in_a_row = self.in_a_row + 1 if now < self.not_before + SOON else 1
+        self.in_a_row = self.in_a_row + 1 if now < self.not_before + EARLY_END_TIME else 1
         pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(self.in_a_row - 1, 20))
         self.not_before = now + pause
         return pause
@@ -205,7 +208,7 @@ class Supervisor:
         count = running.restarts.in_a_row
         # exit code 2 is what it says of a server that it cannot use: that passes, once all was well
         unusable = code == ServerError.exit_code
-        hopeless = not self.settled if unusable else count >= MAX_RESTARTS
+        hopeless = not self.settled if unusable else count >= MAX_EARLY_ENDS
         if hopeless and takes_writes(self._folder):
             row = f" ({count} times in a row)" if count > 1 else ""
             path = self._folder / f"{name}.log"

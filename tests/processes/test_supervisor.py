@@ -24,8 +24,8 @@ from farm.processes.signals import Wakeups
 from farm.processes.supervisor import (
     FIRST_PAUSE,
     LONGEST_PAUSE,
-    MAX_RESTARTS,
-    SOON,
+    MAX_EARLY_ENDS,
+    EARLY_END_TIME,
     Restarts,
     Service,
     Supervisor,
@@ -107,7 +107,7 @@ def test_a_service_that_ends_is_restarted_after_a_pause_that_doubles(keep, wakeu
     supervisor = keep(ends_with(1))
     pauses = []
     supervisor.start()
-    for _ in range(MAX_RESTARTS - 1):
+    for _ in range(MAX_EARLY_ENDS - 1):
         until_gone(supervisor, wakeups)
         pauses.append(supervisor.check())
         while supervisor.process("service") is None:
@@ -122,9 +122,9 @@ def test_a_service_that_worked_for_a_while_is_restarted_at_once():
     """However often that happens; only a service that ends soon after its start has to wait."""
     restarts = Restarts()
     begin = time.monotonic()
-    pauses = [restarts.pause(begin + SOON * 1.5 * number) for number in range(1, 9)]
+    pauses = [restarts.pause(begin + EARLY_END_TIME * 1.5 * number) for number in range(1, 9)]
     assert pauses == [FIRST_PAUSE] * 8
-    assert restarts.pause(begin + SOON * 12.1) == 2 * FIRST_PAUSE
+    assert restarts.pause(begin + EARLY_END_TIME * 12.1) == 2 * FIRST_PAUSE
 
 
 def test_pauses_stay_bounded_however_often_it_ends():
@@ -161,7 +161,7 @@ def test_a_service_is_not_given_up_while_the_disk_is_full(
     supervisor = keep(ends_with(code))
     supervisor.settled = settled
     supervisor.start()
-    for _ in range(MAX_RESTARTS + 1):
+    for _ in range(MAX_EARLY_ENDS + 1):
         until_gone(supervisor, wakeups)
         supervisor.check()
 
@@ -177,7 +177,7 @@ def test_a_service_that_the_system_does_not_start_is_tried_again(
     with monkeypatch.context() as shortage:
         error = OSError(errno.EMFILE, "too many open files")
         shortage.setattr(supervisor, "_start", raises(error))
-        for _ in range(2 * MAX_RESTARTS):
+        for _ in range(2 * MAX_EARLY_ENDS):
             assert 0 < supervisor.check() < 10
             supervisor._running["service"].restarts.not_before = 0.0
     supervisor.check()

@@ -24,7 +24,7 @@ from farm.core.state.snapshot import FarmSnapshot, snapshot_of
 from farm.forecasts.dispatch.at_submission import Forecast, executing
 from farm.forecasts.dispatch.recent_arrivals import MOST_JOBS, ArrivalMemory, RecentArrivals
 from farm.forecasts.runtime.quantiles import RuntimeDistribution, sort_of
-from farm.forecasts.runtime.young_kinds import ENOUGH
+from farm.forecasts.runtime.young_kinds import MIN_RUNS
 from farm.live.operating.answers import Source, as_chosen
 from farm.scenario import Scenario
 from farm.sim.rollouts.later_arrivals import matter
@@ -157,7 +157,7 @@ class RolloutService:
         known, spread = self._distribution.known_of(sort_of(job)), self._distribution.spread(job)
         if spread is None:
             return known, "estimate"
-        return known, "kind" if known >= ENOUGH else "all kinds"
+        return known, "kind" if known >= MIN_RUNS else "all kinds"
 
     # --- one request after the other ------------------------------------------------------------
 

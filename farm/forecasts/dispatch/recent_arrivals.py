@@ -10,9 +10,12 @@ import msgspec
 from farm.core.events import ArrivalsEnded, Event, JobsSubmitted
 from farm.core.model import Job
 
-#: lately: seconds, and submissions that are remembered and needed for a rate
+#: seconds that count as lately
 WINDOW = 3600.0
-REMEMBERED, ENOUGH = 500, 10
+#: submissions that are remembered
+MAX_SUBMISSIONS = 500
+#: submissions in the window from which a rate is told
+MIN_SUBMISSIONS = 10
 #: jobs that a live farm remembers of them
 MOST_JOBS = 2_000
 
@@ -54,13 +57,13 @@ class ArrivalMemory:
         kept = self._submissions
         kept.append((at, tuple(jobs)))
         self._jobs += len(jobs)
-        while len(kept) > REMEMBERED or (self._jobs > self._most_jobs and kept):
+        while len(kept) > MAX_SUBMISSIONS or (self._jobs > self._most_jobs and kept):
             self._since, gone = kept.popleft()
             self._jobs -= len(gone)
 
     def recent(self, at: float) -> RecentArrivals | None:
         """Return what came lately; None: too little to tell a rate."""
         kept = [jobs for when, jobs in self._submissions if when >= at - WINDOW]
-        if self._since is None or len(kept) < ENOUGH or at <= self._since:
+        if self._since is None or len(kept) < MIN_SUBMISSIONS or at <= self._since:
             return None
         return RecentArrivals(tuple(kept), min(WINDOW, at - self._since))

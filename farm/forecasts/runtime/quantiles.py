@@ -33,7 +33,7 @@ from farm.forecasts.runtime.interface import (
     speed_of,
 )
 from farm.forecasts.runtime.survival import BEFORE, Running, Survival, seen_from, survival
-from farm.forecasts.runtime.young_kinds import ENOUGH, FEW, YoungKinds
+from farm.forecasts.runtime.young_kinds import FEW, MIN_RUNS, YoungKinds
 
 #: ratios are limited to this range: beyond it an estimate means nothing
 SMALLEST, LARGEST = 1e-6, 1e6
@@ -262,7 +262,7 @@ class RuntimeDistribution(RuntimeEstimator):
     It is a runtime estimator itself and replaces the one that it wraps. A draw is the run time of
     jobs with such an estimate, by a line through the logarithms of both, times an observed factor.
     Jobs whose estimates are made of their kind's few runs are drawn by these and what is known of
-    all kinds (``young_kinds``); others of a kind with fewer than ``ENOUGH`` attempts from those of
+    all kinds (``young_kinds``); others of a kind with fewer than ``MIN_RUNS`` attempts from those of
     all kinds. If all of them are too few, the estimate is taken as certain. Where the estimator
     has found out that declared times tell how long a kind's jobs are, the line is through these:
     its own earlier estimates were made without them.
@@ -355,14 +355,14 @@ class RuntimeDistribution(RuntimeEstimator):
         history = self._kinds.get(name := sort_of(job))
         if job.declared_time and self.estimator.basis(job, builder).declared:
             other = self._declared.get(name)
-            if other is not None and len(other.work) >= ENOUGH:
+            if other is not None and len(other.work) >= MIN_RUNS:
                 history, estimate = other, job.declared_time
         few = history is not None and len(history.work) < FEW and history.contain(estimate)
         if of_runs and few and (made := self._of_young(name, estimate, young)) is not None:
             return made
-        if history is None or len(history.ratios) < ENOUGH:
+        if history is None or len(history.ratios) < MIN_RUNS:
             name, history = "", self._others
-            if len(history.ratios) < ENOUGH:
+            if len(history.ratios) < MIN_RUNS:
                 return None
         line = (lines and lines.get(id(history))) or history.line(of_runs=of_runs)
         time = line.time_of(estimate)
@@ -378,7 +378,7 @@ class RuntimeDistribution(RuntimeEstimator):
             self._young = YoungKinds(
                 {sort: kept for sort, kept in self._kinds.items() if kept.work}
             )
-        if (kinds := self._young).repeated < ENOUGH:
+        if (kinds := self._young).repeated < MIN_RUNS:
             return None
         if kinds.is_certain:
             return RunTimeSpread(estimate, np.ones(1), kinds, "", estimate, of_runs=True)
