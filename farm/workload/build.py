@@ -138,6 +138,11 @@ def _wanted_prefix(scenario: Scenario, source: Source) -> str:
 def _source_jobs(
     scenario: Scenario, index: int, prefix: str, horizon: float, found: Workload
 ) -> Iterable[Job]:
+    """Return the jobs of one source, in order of arrival.
+
+    Its random streams hang on its name, or if it has none on its place: a named source keeps its
+    draws when others are added before it, and giving a source a name draws its jobs anew.
+    """
     source = scenario.workload[index]
     options = source.options
     streams = source_streams(scenario.seed, options.name or index)

@@ -71,8 +71,10 @@ class Keda(Sizing[KedaMemory], frozen=True, kw_only=True):
     #: None: the trigger's own
     length: Literal["waiting", "waiting+running"] | None = None
     polling_interval: Seconds = 30.0
+    #: KEDA's own (cooldownPeriod), before a pool goes to none
     cooldown: Seconds = 300.0
     tolerance: Share = 0.1
+    #: the HPA's own (scaleDown.stabilizationWindowSeconds), before it shrinks
     stabilization_window: Seconds = 300.0
     scale_up_percent: Factor = 100.0
     scale_up_builders: Count = 4
@@ -88,7 +90,12 @@ class Keda(Sizing[KedaMemory], frozen=True, kw_only=True):
             )
 
     def plan(self, snapshot: PoolSnapshot, memory: KedaMemory) -> tuple[ScalingPlan, KedaMemory]:
-        """Poll and sync, each if it is due, and plan for the resulting number."""
+        """Poll and sync, each if it is due, and plan for the resulting number.
+
+        Two programs scale one number of replicas, each at its own pace: KEDA between none and some,
+        by a poll, and the HPA between some and many, by a sync. The poll comes first, so a pool
+        that it wakes is synced in the same plan, and one that it brings to none is left alone.
+        """
         at, length = snapshot.at, queue_length(snapshot, self)
         if memory.replicas < 0:
             present = limited(snapshot.present, self)

@@ -57,7 +57,8 @@ def judge_failure(
 
     Upstream does not limit equal counts: a job that keeps breaking the same builder (a pool of
     one) is reset forever. With ``max_resets`` a job that has been reset that often (``resets``)
-    fails instead; the builder keeps its count, because it may still be to blame.
+    fails instead; the builder keeps its count, because it may still be to blame. A farm whose rules
+    have no ``max_resets`` judges no failure at all: this is not asked, and a job that fails ends.
     """
     of_builder, of_job, after = verdict(
         builder_failures,

@@ -6,5 +6,5 @@ from farm.core.model import Job
 
 
 def key(job: Job, estimate: float, at: float, serial: int) -> float:
-    """Return the same key for every job: the serial decides."""
+    """Return the same key for every job: the serial, by which ``sort_key`` breaks ties, decides."""
     return 0.0
