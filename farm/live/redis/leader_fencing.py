@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from enum import Enum, auto
 from typing import Any, NamedTuple
 
 import redis
@@ -41,7 +42,7 @@ class WatchedKeys:
         self._client = client
         self._look: list[Command] = [("WATCH", *keys), *reads]
         self._connection = KeptConnection(client)
-        #: the answers to the reads, if the keys are watched
+        #: the answers to the reads, while the keys are watched; None: they are not
         self._found: list[object] | None = None
 
     def read(self) -> list[Any]:
@@ -79,7 +80,7 @@ class WatchedKeys:
         with contextlib.suppress(redis.RedisError):  # the next look will show
             self._found = self._checked(answers[len(commands) + 2 :])
         if isinstance(done, Exception):
-            raise next(one for one in answers if isinstance(one, Exception))
+            raise next(answer for answer in answers if isinstance(answer, Exception))
         if done is None:
             raise redis.WatchError("a watched key has changed")
         return [str(args[1]) if len(args) > 1 else "" for args in commands], done
@@ -93,7 +94,7 @@ class WatchedKeys:
         for answer in answers:
             if isinstance(answer, Exception) and not is_spoilt(answer):
                 raise answer
-        return [None if isinstance(one, Exception) else one for one in answers[1:]]
+        return [None if isinstance(answer, Exception) else answer for answer in answers[1:]]
 
 
 class DeposedError(RunError):
@@ -129,11 +130,27 @@ class Charge(NamedTuple):
     holder: bytes = b""
 
 
-class Fence:
-    """Guards one writer's transactions.
+class Standing(Enum):
+    """How a writer stands to what the server says about who is in charge."""
 
-    ``charge`` is as it was written when this writer took charge (None: no one ever did); ``renew``
-    puts the renewal of its lease into a transaction.
+    #: a later epoch, or this one of another holder: another process has taken the farm
+    DEPOSED = auto()
+    #: one commit more than was answered, and the last answer is missing: that commit was made
+    COMMITTED_UNANSWERED = auto()
+    #: an earlier epoch, or fewer commits: the server has lost acknowledged writes
+    LOST_WRITES = auto()
+    #: as this writer left it
+    AS_EXPECTED = auto()
+
+
+class Fence:
+    """Guards one writer's transactions: each is made only where its ``Standing`` allows it.
+
+    Args:
+        client: writes over it.
+        keys: of the farm.
+        charge: as it was written when this writer took charge; None: no one ever did.
+        renew: puts the renewal of the writer's lease into a transaction.
     """
 
     def __init__(
@@ -208,17 +225,17 @@ class Fence:
 
     def _try_to_write(self, fill: Callable[[Connection], object], *, commit: bool) -> list[Any]:
         charge = charge_of(self._watched.read()[0])
-        if self._is_deposed_by(charge):
+        standing = self._standing(charge)
+        if standing is Standing.DEPOSED:
             raise DeposedError
-        epoch, commits, _ = charge
-        if self._in_doubt and epoch == self.epoch and commits == self.commits + 1:
+        if standing is Standing.LOST_WRITES:
+            self._watched.forget()
+            self.lost_writes = True
+            raise LostWritesError(self.commits - charge.commits if charge.epoch else None)
+        if standing is Standing.COMMITTED_UNANSWERED:
             self._made()
             if commit:
                 return []
-        if epoch < self.epoch or commits < self.commits:
-            self._watched.forget()
-            self.lost_writes = True
-            raise LostWritesError(self.commits - commits if epoch else None)
 
         def fill_all(pipe: Connection) -> None:
             fill(pipe)
@@ -231,10 +248,21 @@ class Fence:
             self._made()
         return answers
 
+    def _standing(self, charge: Charge) -> Standing:
+        """Return how this writer stands, if the server says this."""
+        if self._is_deposed_by(charge):
+            return Standing.DEPOSED
+        is_ours = charge.epoch == self.epoch
+        if self._in_doubt and is_ours and charge.commits == self.commits + 1:
+            return Standing.COMMITTED_UNANSWERED
+        if charge.epoch < self.epoch or charge.commits < self.commits:
+            return Standing.LOST_WRITES
+        return Standing.AS_EXPECTED
+
     def _is_deposed_by(self, charge: Charge) -> bool:
         """Whether this charge is a later one, or another writer's of an epoch that was lost."""
-        same = charge.epoch == self.epoch and charge.holder in (self._holder, b"")
-        return charge.epoch >= self.epoch and not same
+        is_ours = charge.epoch == self.epoch and charge.holder in (self._holder, b"")
+        return charge.epoch >= self.epoch and not is_ours
 
     def _is_leased(self) -> bool:
         """Whether another has the lease: one that began with what a server has not lost."""
