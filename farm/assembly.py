@@ -24,9 +24,9 @@ from farm.forecasts.runtime.estimator_registry import make_estimator
 from farm.forecasts.runtime.interface import EstimatorOptions, RuntimeEstimator
 from farm.plugins.guards import Guard, GuardedPolicy, GuardedRanking
 from farm.plugins.lookup import checked_arguments, named
-from farm.results.summary.run_phase import Window
 from farm.results.summary.costs import Bill
 from farm.results.summary.figures import RunInfo, WorldName
+from farm.results.summary.run_phase import Window
 from farm.scenario.model import Scenario
 from farm.scenario.pools import Losses, Pool
 from farm.workload.streams import ByNumber

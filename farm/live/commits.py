@@ -263,8 +263,8 @@ class Commits:
         This process remembers what matters: the live jobs and builders (in the scheduler's state,
         which ``StateWriter.forget`` makes all new to the store), the stories of the jobs that ended
         last and the lines of the event log that are not on disk (``Recent``), and what a successor
-        needs (``_write_for_successor``). If the server loses its data again meanwhile, all of it is
-        written once more.
+        needs (``_write_for_successor``). If the server loses its data again before that is done,
+        all of it is written once more.
 
         Args:
             lost: what was lost.

@@ -80,7 +80,7 @@ def test_a_tree_predicts_its_order_and_forgets_what_is_over(ledger, history, rul
     for name in list(farm.scheduler.builders):
         farm.lose(name)
     (lane,) = farm.lanes
-    assert lane.queue._tree.root.empty
+    assert lane.queue._tree.root.is_unused
     assert not lane.queue._executions.operations
     assert not lane.queue._tree.onlookers
 

@@ -22,10 +22,10 @@ from farm.processes import log_files
 from farm.processes.identity import began_at, is_alive
 from farm.processes.signals import Wakeups
 from farm.processes.supervisor import (
+    EARLY_END_TIME,
     FIRST_PAUSE,
     LONGEST_PAUSE,
     MAX_EARLY_ENDS,
-    EARLY_END_TIME,
     Restarts,
     Service,
     Supervisor,

@@ -14,8 +14,8 @@ from farm.core.events import JobsSubmitted
 from farm.core.model import Cause, Job
 from farm.results.comparison import significance
 from farm.results.comparison.significance import student_quantile
-from farm.results.summary.run_phase import Window
 from farm.results.summary.objectives import Term, measured, parse_objective
+from farm.results.summary.run_phase import Window
 from farm.results.table.recorder import Recorder, RunRecords
 
 

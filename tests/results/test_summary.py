@@ -25,10 +25,10 @@ from farm.results import descriptive_statistics
 from farm.results.descriptive_statistics import quantile, spread_of
 from farm.results.log.reader import read_log
 from farm.results.summary.builder_time import BuilderCounts, builder_times
-from farm.results.summary.run_phase import Window
 from farm.results.summary.costs import JobCounts
 from farm.results.summary.fairness import jain_index
 from farm.results.summary.figures import RunInfo
+from farm.results.summary.run_phase import Window
 from farm.results.summary.summary import Quiescence, Summary, summarise
 from farm.results.summary.summary_table import render_summary
 from farm.results.table.columnar_table import Table

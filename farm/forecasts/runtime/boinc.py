@@ -104,9 +104,7 @@ class Assumed(NamedTuple):
     samples: int
 
     @classmethod
-    def by(
-        cls, speed: Speed, record: HostAppVersion | None, version: AppVersion | None
-    ) -> Assumed:
+    def by(cls, speed: Speed, record: HostAppVersion | None, version: AppVersion | None) -> Assumed:
         """Return a speed with the number of samples of the record from which it is."""
         if speed.source == "host_app_version" and record is not None:
             return cls(speed, int(record.et.n))
@@ -386,6 +384,10 @@ def app_of(kind: str) -> str:
     """Return the app with whose versions a kind is normalised: "" for kinds without ``@``."""
     app, at, _ = kind.partition("@")
     return app if at else ""
+
+
+HostRecords = dict[str, HostAppVersion]
+"""The records of a host, by job kind."""
 
 
 class _Dump(msgspec.Struct, omit_defaults=True):

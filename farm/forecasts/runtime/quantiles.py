@@ -262,8 +262,8 @@ class RuntimeDistribution(RuntimeEstimator):
     It is a runtime estimator itself and replaces the one that it wraps. A draw is the run time of
     jobs with such an estimate, by a line through the logarithms of both, times an observed factor.
     Jobs whose estimates are made of their kind's few runs are drawn by these and what is known of
-    all kinds (``young_kinds``); others of a kind with fewer than ``MIN_RUNS`` attempts from those of
-    all kinds. If all of them are too few, the estimate is taken as certain. Where the estimator
+    all kinds (``young_kinds``); others of a kind with fewer than ``MIN_RUNS`` attempts from those
+    of all kinds. If all of them are too few, the estimate is taken as certain. Where the estimator
     has found out that declared times tell how long a kind's jobs are, the line is through these:
     its own earlier estimates were made without them.
     """

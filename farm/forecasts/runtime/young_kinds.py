@@ -23,8 +23,8 @@ from farm.forecasts.runtime.survival import EVENLY, Running, Survival, seen_from
 
 #: runs up to which a kind counts as young; of older ones as many, the last, are used
 FEW = 20
-#: from so many runs on something is known of how much they vary: runs of a kind, or (of young
-#: kinds) those beyond the first of each
+#: the number of runs from which something is known of how much they vary: runs of a kind, or (of
+#: young kinds) those beyond the first of each
 MIN_RUNS = 5
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from farm.columns import Flags, Floats, Numbers
+from farm.columns import Floats, Numbers
 from farm.core.fields import json_name
 from farm.results.summary.run_phase import Window
 from farm.results.table.builder_columns import Builders

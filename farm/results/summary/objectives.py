@@ -26,9 +26,9 @@ from farm.columns import Floats
 from farm.core.errors import InputError, not_among
 from farm.core.model import Cause, Platform
 from farm.results.descriptive_statistics import quantile
-from farm.results.summary.run_phase import Window, arrived_in
 from farm.results.summary.costs import CostPart
 from farm.results.summary.histogram import Histogram
+from farm.results.summary.run_phase import Window, arrived_in
 from farm.results.summary.summary import Summary
 from farm.results.summary.tally import MEASURED, Tallied
 from farm.results.table.job_columns import Jobs
@@ -282,9 +282,7 @@ def measured(
         term: of jobs, not of the whole run.
         pools: the farm's, for terms of one of them (``check_pools``).
     """
-    jobs, lost = (
-        _of_pool(table, term.pool, pools) for table in arrived_in(records, window)
-    )
+    jobs, lost = (_of_pool(table, term.pool, pools) for table in arrived_in(records, window))
     given_up = jobs.cause.where(Cause.UNRUNNABLE)
     if term.metric == "matrix_response_time":
         never_whole = jobs.taken(given_up).names_of_matrices() | lost.names_of_matrices()

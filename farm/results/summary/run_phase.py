@@ -17,7 +17,7 @@ import numpy as np
 
 from farm.columns import Flags, Floats
 from farm.results.table.job_columns import Jobs
-from farm.results.table.records import RunRecords
+from farm.results.table.recorder import RunRecords
 
 
 class Window(msgspec.Struct, frozen=True):

@@ -20,11 +20,11 @@ from farm.core.model import Cause
 from farm.results.descriptive_statistics import Spread, spread_of
 from farm.results.formatting import readable_percent
 from farm.results.summary.builder_time import BuilderCounts
-from farm.results.summary.run_phase import Window
 from farm.results.summary.costs import CostPart, JobCounts
 from farm.results.summary.fairness import FAIR_SHARE
 from farm.results.summary.figures import Counted, Figures, RunInfo, WorldName
 from farm.results.summary.lateness import Lateness
+from farm.results.summary.run_phase import Window
 from farm.results.summary.tally import CountedInPieces, Tallied
 from farm.results.table.job_columns import Jobs
 from farm.results.table.recorder import RunRecords

@@ -21,11 +21,11 @@ from farm.columns import Coded, Floats, Numbers, in_order_of_appearance, total, 
 from farm.core.model import Platform
 from farm.results.descriptive_statistics import Spread, spread_of
 from farm.results.summary.builder_time import BuilderTimes
-from farm.results.summary.run_phase import Window
 from farm.results.summary.costs import CostParts, JobCounts, Place, places_of
 from farm.results.summary.fairness import SlotShares
 from farm.results.summary.figures import Counted, RunInfo, parties_of
 from farm.results.summary.histogram import RELATIVE_ERROR, Histogram
+from farm.results.summary.run_phase import Window
 from farm.results.table.builder_columns import Attempts
 from farm.results.table.job_columns import OUTCOMES, Jobs, by_outcome
 from farm.results.table.recorder import RunRecords

@@ -20,8 +20,8 @@ from farm.core.dispatching.matching import Lane
 from farm.core.model import Platform
 from farm.core.pools.spec import PoolSpec
 from farm.core.queues.fair_share.accounting import Invocation
-from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.queues.fair_share.node_score import weight
+from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import JobRecord
 from farm.sim.fast.kernel import native

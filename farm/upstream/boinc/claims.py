@@ -22,9 +22,9 @@ from farm.upstream.boinc.records import (
     updated_variance,
 )
 
-#: a version's average counts from so many samples on
+#: a version's average counts from this number of samples on
 MIN_VERSION_SAMPLES = 100
-#: a host is on probation until so many of its results in a row were valid
+#: a host is on probation until this number of its results in a row were valid
 CONSECUTIVE_VALID_TO_SCALE = 10
 #: a host's claims are raised by at most this factor
 HOST_SCALE_CAP = 10.0

@@ -32,7 +32,7 @@ from farm.upstream.boinc.records import (
 
 #: a host's history makes it at most this much faster than assumed
 SPEED_RATIO_LIMIT = 250.0
-#: a GPU without any history counts like so many processors
+#: a GPU without any history counts like this number of processors
 GPU_TO_CPU = 10.0
 #: added to an average before a division by it, as in the original, so that it is never by 0
 TINY = 1e-18

@@ -74,7 +74,7 @@ def test_a_farm_that_was_released_is_free_at_once() -> None:
 
 
 def test_a_lease_is_held_until_its_process_is_known_to_have_ended() -> None:
-    """What is no lease, and one whose process has ended, is nobody's."""
+    """What is no lease, or that of a process that has ended, may be taken."""
     after = WATCHED.after_look(look(), TIMES)
     assert state_after(after, 10.0, LEASE) is LeaseState.HELD
     assert state_after(after, 10.0, b"nonsense") is LeaseState.ENDED

@@ -7,7 +7,7 @@ the same action share an execution, which is charged to the node of every one of
 slot counts once, for as long as any job of the node needs it.
 
 *Who goes next.* A free slot descends from the root. At each node it takes the first job that is
-queued in the node itself, unless a job of a higher static level waits below; or else it goes on to
+queued in the node itself, unless a job of a higher static level waits below; or else it descends to
 the child of the smallest ``urgency``: the highest static level, then the smallest
 (executing slots + 1) · 2^(priority/100), then the one that started a job longest ago, then the
 oldest node. A start counts for the whole path, so siblings with the same score take turns. A new

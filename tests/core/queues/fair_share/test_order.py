@@ -48,7 +48,7 @@ def test_ties_go_to_the_least_recently_started(yard):
 
 @pytest.mark.parametrize(("has_more", "following"), [(True, "a0"), (False, "c1")])
 def test_a_requeue_costs_a_turn_if_the_job_was_all_that_its_node_had(yard, has_more, following):
-    """The job keeps its place in its node, but a node that is made anew comes after its siblings."""
+    """The job keeps its place in its node; a node that is made anew comes after its siblings."""
     yard.wait("a0", "A")
     if has_more:
         yard.wait("a1", "A")
