@@ -73,13 +73,20 @@ def fetch(
         windows = list(days_until(end, days))
         fetch_days(system, client, manifest, windows, folder, lambda: datetime.now(UTC), show)
     if as_json:
-        print_json({"folder": str(folder), "files": manifest.files, **_figures(manifest.tally)})
+        print_json(
+            {
+                "folder": str(folder),
+                "files": manifest.files,
+                "refused": manifest.refused,
+                **_figures(manifest.tally),
+            }
+        )
     else:
         typer.echo(f"{folder}: {manifest.words}")
         if manifest.files:
             asked = next_command(this_command(), folder, manifest)
             remark(f"why do they wait? {asked}", quiet=quiet)
-    if not manifest.tally.is_complete:
+    if not manifest.is_complete:
         remark("some that were announced are missing: the same command reads these days again")
         raise typer.Exit(1)
 

@@ -53,6 +53,10 @@ class NotThereError(ApiError):
     """The API knows nothing of this name, or shows it to other users only."""
 
 
+class ForbiddenError(ApiError):
+    """The token may not read this, or it is switched off (a project without CI)."""
+
+
 class RefusedRequestError(ApiError):
     """The API does not answer this request, as for a page too far from the first one."""
 
@@ -90,7 +94,11 @@ class Api:
         self._headers.update(headers)
         self._token_name = token_name
         self._on_wait, self._pause, self._now = on_wait, pause, now
-        self._opener = urllib.request.build_opener(_SameHostRedirects(self._origin))
+        handlers: list[urllib.request.BaseHandler] = [_SameHostRedirects(self._origin)]
+        if self._origin[0] == "http":
+            # this machine itself: a proxy would get the token in the clear
+            handlers.append(urllib.request.ProxyHandler({}))
+        self._opener = urllib.request.build_opener(*handlers)
 
     def get(self, path: str, **parameters: object) -> Page:
         """Return the answer to a request; ``path`` is below the base, or a page's ``next_url``.
@@ -129,17 +137,15 @@ class Api:
         while True:
             request = urllib.request.Request(url, headers=self._headers)  # noqa: S310 - see _origin_of
             try:
-                with self._opener.open(request, timeout=TIMEOUT) as answer:
-                    return self._page_of(url, answer.read(MAX_ANSWER + 1), answer.headers)
-            except urllib.error.HTTPError as error:
-                with error:
-                    text = error.read(MAX_ANSWER)
-                wait = self._rate_limit_wait(error.code, error.headers, text)
-                if wait is None:
-                    self._refuse(url, error.code, text)
+                status, headers, text = self._exchange(request)
             except (OSError, http.client.HTTPException) as error:
                 reason = getattr(error, "reason", None) or error
                 raise _TryAgainError(f"cannot be reached: {reason}") from None
+            if status < 300:
+                return self._page_of(url, text, headers)
+            wait = self._rate_limit_wait(status, headers, text)
+            if wait is None:
+                self._refuse(url, status, text)
             if waited + wait > MAX_RATE_LIMIT_WAIT:
                 raise ApiError(
                     f"{self._base}: the rate limit of this token is used up for another "
@@ -149,6 +155,15 @@ class Api:
             self._on_wait(f"the rate limit is used up until {end:%H:%M:%S} UTC: waiting")
             self._pause(wait)
             waited += wait
+
+    def _exchange(self, request: urllib.request.Request) -> tuple[int, Message, bytes]:
+        """Return status, headers and content of an answer; raises OSError, HTTPException."""
+        try:
+            with self._opener.open(request, timeout=TIMEOUT) as answer:
+                return answer.status, answer.headers, answer.read(MAX_ANSWER + 1)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.headers, error.read(MAX_ANSWER)
 
     def _rate_limit_wait(self, status: int, headers: Message, text: bytes) -> float | None:
         """Return for how many seconds the API takes no request; None: the refusal is no limit."""
@@ -173,9 +188,9 @@ class Api:
         if status == 401:
             raise ApiError(f"{self._base}: refuses the token in {self._token_name}")
         if status == 403:
-            raise ApiError(
+            raise ForbiddenError(
                 f"{url}: refused ({_reason_in(text)}): the token in {self._token_name} "
-                "may not read it"
+                "may not read it, or it is switched off"
             )
         if status == 404:
             raise NotThereError(f"{url}: not found, or not shown to this token")

@@ -18,13 +18,16 @@ import msgspec
 from farm.core.errors import InputError, file_access
 from farm.units import many
 from farm.whole_files import draft_of, read_whole, write_whole
-from farm_twin.fetching.api import Api
+from farm_twin.fetching.api import Api, ForbiddenError, NotThereError
 from farm_twin.fetching.systems import System, Tally
 from farm_twin.fetching.window import Window
 
 MANIFEST = "fetched.json"
 #: of files that are written once and read often: fast, and a tenth of the JSON
 COMPRESSION = 6
+
+#: refused projects that a sentence names
+MAX_NAMED = 5
 
 OnDay = Callable[[str, int, int], None]
 """Told the project and day that is read, how many were read, and of how many."""
@@ -54,6 +57,8 @@ class Manifest(msgspec.Struct):
     source: str
     target: str
     days: list[Day] = []
+    #: projects that the token may not read, or that are switched off: what the API said
+    refused: dict[str, str] = {}
 
     @property
     def tally(self) -> Tally:
@@ -80,7 +85,15 @@ class Manifest(msgspec.Struct):
         )
         if tally.unfinished:
             text += f"; {many(tally.unfinished, 'run')} had not ended"
+        if self.refused:
+            names = ", ".join(list(self.refused)[:MAX_NAMED])
+            text += f"; {many(len(self.refused), 'project')} refused ({names})"
         return text
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all that the API announced was read, of all projects."""
+        return self.tally.is_complete and not self.refused
 
     def put(self, day: Day) -> None:
         """Add a day; an earlier reading of it goes."""
@@ -139,12 +152,21 @@ def fetch(
     ]
     with file_access(folder):
         folder.mkdir(parents=True, exist_ok=True)
+    manifest.refused = {}
     for number, (project, window) in enumerate(wanted):
+        if project in manifest.refused:
+            continue
         on_day(f"{project} {window.begin:%Y-%m-%d}", number, len(wanted))
         asked, tally = now(), Tally()
         name = f"{project.replace('/', '__')}__{window.begin:%Y-%m-%d}.jsonl.gz"
         with file_access(folder / name):
-            any_record = _write(folder / name, system.pages(api, project, window, tally), tally)
+            try:
+                any_record = _write(folder / name, system.pages(api, project, window, tally), tally)
+            except (ForbiddenError, NotThereError) as error:
+                if len(projects) == 1:
+                    raise
+                manifest.refused[project] = str(error)  # the others can be read
+                continue
             manifest.put(
                 Day(project, window.begin, window.end, asked, tally, name if any_record else "")
             )

@@ -54,6 +54,10 @@ class Stub(ThreadingHTTPServer):
         self.withheld = 0
         #: status of the runs
         self.status = "completed"
+        #: repositories whose runs may not be read
+        self.forbidden: set[str] = set()
+        #: GitLab's pipelines that another pipeline started
+        self.children: set[int] = set()
         #: another address in place of the next page's, or of a redirect
         self.elsewhere = ""
         self.redirect = ""
@@ -119,6 +123,8 @@ class _Handler(BaseHTTPRequestHandler):
         match names:
             case ["orgs", "octo", "repos"]:
                 self._page([{"full_name": name} for name in stub.runs], query)
+            case ["repos", owner, name, *_] if f"{owner}/{name}" in stub.forbidden:
+                self._answer(403, {"message": "Actions are disabled"})
             case ["repos", owner, name, "actions", "runs"]:
                 self._runs(f"{owner}/{name}", query)
             case ["repos", owner, name, "actions", "runs", number, "jobs"]:
@@ -129,7 +135,10 @@ class _Handler(BaseHTTPRequestHandler):
                 self._page([{"path_with_namespace": name} for name in stub.runs], query)
             case ["projects", name, "pipelines"]:
                 span = instant(query["updated_after"]), instant(query["updated_before"])
-                found = self._between(name, *span)
+                of_children = query.get("source") == "parent_pipeline"
+                found = [
+                    n for n in self._between(name, *span) if (n in stub.children) == of_children
+                ]
                 self._page([{"id": n, "status": "success"} for n in found], query, total=True)
             case ["projects", name, "pipelines", number, "jobs"]:
                 assert query["include_retried"] == "true"

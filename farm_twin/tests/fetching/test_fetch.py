@@ -166,6 +166,31 @@ def test_gitlab_has_retried_jobs_and_subgroups(stub, tmp_path):
     assert one.tally.jobs == one.tally.jobs_announced == 2
 
 
+def test_pipelines_that_pipelines_start_are_fetched(stub, tmp_path):
+    """GitLab's list leaves them out by default, and their runners would look idle."""
+    stub.children = {1, 2}
+    manifest = fetched(stub, tmp_path / "records", "gitlab")
+    assert manifest.tally.jobs == len(attempts_in(tmp_path / "records", manifest)) == 10
+
+
+def test_a_project_that_is_switched_off_holds_up_no_other(stub, tmp_path):
+    """An organization has such projects; the fetch would end at the first of them each time."""
+    stub.forbidden = {"octo/app"}
+    manifest = fetched(stub, tmp_path / "records")
+    assert manifest.words == (
+        "3 days of 1 project: 2 of 2 runs, 2 of 2 jobs; 1 project refused (octo/app)"
+    )
+    assert not manifest.is_complete
+    assert "switched off" in manifest.refused["octo/app"]
+
+
+def test_no_proxy_is_between_this_machine_and_itself(stub, tmp_path, monkeypatch):
+    """It would get the token in the clear."""
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.delenv("no_proxy", raising=False)
+    assert fetched(stub, tmp_path / "records").tally.jobs == 10
+
+
 def test_buildkite_refuses_deep_pages_and_is_asked_for_less(stub, tmp_path):
     """Its lists end at some page with the advice to narrow the query."""
     stub.page_limit = 1
