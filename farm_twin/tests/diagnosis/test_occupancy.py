@@ -91,11 +91,11 @@ def test_parts_of_a_slot_are_a_matter_of_placement(tmp_path, farm: Callable[...,
 
 @pytest.mark.slow
 def test_parts_of_a_slot_make_no_twin(tmp_path, farm: Callable[..., Said]):
-    """The search finds none that waits as they did, and says why."""
+    """The search finds none that waits as they did, says why, and writes none that is strict."""
     path = parts_of_a_slot(tmp_path / "log.csv")
-    said = farm("twin", path, *WORDS, "-o", tmp_path / "mine.yaml", "--quiet")
-    assert said.code == 1
-    assert "(placement) decides over waits" in said.out
+    said = farm("twin", path, *WORDS, "-o", tmp_path / "mine.yaml", "--quiet", "--strict")
+    assert said.code == 2
+    assert "(placement) decides over waits" in said.out + said.err
     assert not (tmp_path / "mine.yaml").exists()
 
 
