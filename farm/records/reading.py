@@ -45,6 +45,8 @@ _KEYS_OF_ERRORS = {
     "details",
 }
 """The members of an answer that is an error, of all servers whose records are read."""
+UNREADABLE = "that could not be read"
+"""How the reason begins for which records are left out that could not; the first one follows."""
 FIRST = 1 << 16
 """Characters of a first line by which a source is known: JSON may be all on one line."""
 
@@ -218,6 +220,16 @@ class Reading:
         except msgspec.ValidationError as error:
             self.unreadable(str(error))
 
+    def records(self, found: Iterable[object], kind: type[T]) -> Iterator[T]:
+        """Yield the next records, as structs; one that cannot be read is left out: see ``end``."""
+        for value in found:
+            try:
+                record = self.record(value, kind)
+            except UnreadableError as error:
+                self._count_unreadable(str(error))
+            else:
+                yield record
+
     def refuse(self, why: str) -> NoReturn:
         """Raise TraceError for the present record: the file is not what it is read as."""
         raise TraceError(self._at_record(why))
@@ -256,7 +268,7 @@ class Reading:
         if self._unreadable > MAX_UNREADABLE * self._total:
             raise TraceError(self._first_unreadable)
         first = shorten(self._first_unreadable, 160, placeholder=" …")
-        self.left_out[f"that could not be read (the first: {first})"] += self._unreadable
+        self.left_out[f"{UNREADABLE} (the first: {first})"] += self._unreadable
 
     def refuse_other(self, found: dict[str, object], allowed: str) -> NoReturn:
         """Raise TraceError for an object that is none of this source."""

@@ -104,17 +104,21 @@ def read(reading: Reading) -> Iterator[Attempt]:
     for value in reading.objects():
         if "jobs" not in value:
             reading.refuse_other(value, "builds with their jobs (without exclude_jobs)")
-        build = reading.record(value, _Build)
-        jobs = [reading.record(one, _Job) for one in build.jobs if isinstance(one, dict)]
-        before = {job.retried_in_job_id: job.id for job in jobs if job.retried_in_job_id}
-        before |= {
-            job.id: job.retry_source.job_id
-            for job in jobs
-            if job.retry_source and job.retry_source.job_id
-        }
-        for attempt in reading.attempts(jobs, partial(_attempt, build)):
-            attempt.job = _first(attempt.id, before)
-            yield attempt
+        for build in reading.records([value], _Build):
+            yield from _of_build(build, reading)
+
+
+def _of_build(build: _Build, reading: Reading) -> Iterator[Attempt]:
+    jobs = list(reading.records((one for one in build.jobs if isinstance(one, dict)), _Job))
+    before = {job.retried_in_job_id: job.id for job in jobs if job.retried_in_job_id}
+    before |= {
+        job.id: job.retry_source.job_id
+        for job in jobs
+        if job.retry_source and job.retry_source.job_id
+    }
+    for attempt in reading.attempts(jobs, partial(_attempt, build)):
+        attempt.job = _first(attempt.id, before)
+        yield attempt
 
 
 def _first(job: str, before: dict[str, str]) -> str:

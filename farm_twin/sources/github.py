@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
-from typing import Any
 
 import msgspec
 
@@ -109,17 +108,18 @@ def read(reading: Reading) -> Iterator[Attempt]:
     found: list[Attempt] = []
     for value in reading.objects():
         if "workflow_job" in value:
-            delivery = reading.record(value, _Delivery)
-            delivered.setdefault(delivery.workflow_job.id, []).append(delivery)
+            for delivery in reading.records([value], _Delivery):
+                delivered.setdefault(delivery.workflow_job.id, []).append(delivery)
         elif "jobs" in value or "run_id" in value:
             jobs = members(value, "jobs") if "jobs" in value else [value]
             listed.take(value, jobs)
-            of_page = reading.attempts((reading.record(one, _Job) for one in jobs), _attempt)
+            of_page = reading.attempts(reading.records(jobs, _Job), _attempt)
             found += map(reading.share, of_page)
         elif knows(value):
-            some: Any = value.get("workflow_runs", [value.get("workflow_run", value)])
-            for one in some or ():  # null is how some servers write an empty list
-                run = reading.record(one, _Run)
+            listed_runs = [value.get("workflow_run", value)]
+            if "workflow_runs" in value:
+                listed_runs = members(value, "workflow_runs")
+            for run in reading.records(listed_runs, _Run):
                 runs[run.id] = run
         elif "hook" in value or "sender" in value:
             reading.left_out["webhook deliveries of other events"] += 1
@@ -149,7 +149,7 @@ class _Listed:
 
     def __init__(self) -> None:
         self._announced: dict[int, int] = {}
-        self.jobs_of_run: dict[int, set[object]] = {}
+        self.jobs_of_run: dict[int, set[str]] = {}
 
     def take(self, page: Mapping[str, object], jobs: Sequence[object]) -> None:
         """Count the jobs of a page."""
@@ -159,7 +159,7 @@ class _Listed:
             run = job.get("run_id")
             if not isinstance(run, int):
                 continue
-            self.jobs_of_run.setdefault(run, set()).add(job.get("id"))
+            self.jobs_of_run.setdefault(run, set()).add(str(job.get("id")))
             total = page.get("total_count")
             if isinstance(total, int):
                 self._announced[run] = max(total, self._announced.get(run, 0))

@@ -137,14 +137,15 @@ def read(reading: Reading) -> Iterator[Attempt]:
     latest: dict[int, _Job] = {}
     for value in reading.objects():
         if value.get("object_kind") == "build":
-            job = reading.record(value, _Build).job()
-            latest[job.id] = max(job, latest.get(job.id, job), key=progress)
+            for build in reading.records([value], _Build):
+                job = build.job()
+                latest[job.id] = max(job, latest.get(job.id, job), key=progress)
             continue
         if "object_kind" in value or "sha" in value:
             reading.left_out["pipelines, or webhooks of other events"] += 1
             continue
         found = members(value, "jobs") if "jobs" in value else [value]
-        yield from reading.attempts((reading.record(one, _Job) for one in found), _attempt)
+        yield from reading.attempts(reading.records(found, _Job), _attempt)
     yield from reading.attempts(latest.values(), _attempt)
 
 

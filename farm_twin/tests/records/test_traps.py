@@ -456,6 +456,30 @@ def test_two_records_are_recognised_and_kept_apart(source: str, records: list[An
     assert one.platform == other.platform
 
 
+@pytest.mark.parametrize(
+    ("source", "records"),
+    [
+        ("github", [github(id=None if n == 3 else n, run_id=n) for n in range(12)]),
+        ("github", [{"jobs": [github(id={} if n == 3 else n) for n in range(12)]}]),
+        ("github", [{"action": "completed", "workflow_job": github(
+            id=n, run_id=n, labels=3 if n == 3 else [])} for n in range(12)]),
+        ("github", [*(github(id=n, run_id=n) for n in range(11)),
+                    {"workflow_runs": [{"id": None}, {"id": 1}]}]),
+        ("gitlab", [gitlab(id=n, name="x", pipeline=5 if n == 3 else None) for n in range(12)]),
+        ("gitlab", [webhook(build_id=None if n == 3 else n) for n in range(12)]),
+        ("buildkite", [buildkite(*({"name": []} if n == 3 else {} for n in range(12)))]),
+        ("buildkite", [buildkite(*({} for _ in range(12))),
+                       {"number": 2, "pipeline": "p", "jobs": []}]),
+    ],
+)  # fmt: skip
+def test_a_record_that_cannot_be_read_is_left_out(source: str, records: list[Any], tmp_path: Path):
+    """One null of an API in a year of records is not the end of all of them."""
+    bundle = read(Trap(source, records), tmp_path / "log")
+    assert len(bundle.attempts) >= 11
+    [(reason, count)] = bundle.manifest.left_out.items()
+    assert (reason.partition(" (")[0], count) == ("that could not be read", 1)
+
+
 def test_a_watch_knows_when_each_admission_ended(tmp_path: Path):
     """A workload that was evicted has two attempts and two waits; its last state has one."""
     again = {"QuotaReserved": at("09:20:00"), "Admitted": at("09:20:00")}
