@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hmac
 import secrets
+from collections import Counter
 
 import msgspec
 
 from farm.records.attempt import Attempt
 from farm.records.bundle import Bundle
-from farm.records.reading import SourceFile
+from farm.records.reading import UNREADABLE, SourceFile
 
 NAMES = ("id", "job", "runner", "kind", "matrix", "user")
 """What an anonymized bundle has hashes of, beside the values of attributes."""
@@ -39,5 +40,11 @@ def anonymized(bundle: Bundle) -> Bundle:
         SourceFile(f"file-{number}", "", one.bytes)
         for number, one in enumerate(bundle.manifest.files, 1)
     ]
-    manifest = msgspec.structs.replace(bundle.manifest, anonymized=True, files=files)
+    left_out: Counter[str] = Counter()
+    for why, count in bundle.manifest.left_out.items():
+        # what follows is a record's own text, and the path of its file
+        left_out[UNREADABLE if why.startswith(UNREADABLE) else why] += count
+    manifest = msgspec.structs.replace(
+        bundle.manifest, anonymized=True, files=files, left_out=dict(left_out)
+    )
     return Bundle(manifest, [each(one) for one in bundle.attempts])

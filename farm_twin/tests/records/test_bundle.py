@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import json
 from datetime import UTC
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from farm_twin.bundles.anonymizing import anonymized
 from farm_twin.importing import import_files, load_records
 from farm_twin.run_attempts import attempts_of
 from farm_twin.sources import SOURCES, export_attempts
+from farm_twin.tests.records.test_traps import github
 from tests.fixtures.attempts import attempt
 
 DATA = Path(__file__).parent / "data"
@@ -67,6 +69,16 @@ def test_an_anonymous_bundle_has_no_name_but_labels(bundle: Bundle, tmp_path: Pa
     found = load_records([tmp_path / "b"])
     assert [one.waited for one in found.attempts] == [one.waited for one in bundle.attempts]
     assert len({one.runner for one in found.attempts if one.runner}) == 2
+
+
+def test_an_anonymous_bundle_has_no_text_of_an_unreadable_record(tmp_path: Path):
+    """Why it cannot be read has its path and its words: a bundle that is handed on has neither."""
+    jobs = [github(id=number, run_id=number) for number in range(12)]
+    jobs[3]["created_at"] = "by ann"
+    (tmp_path / "secret.json").write_text(json.dumps({"jobs": jobs}))
+    bundle = import_files([tmp_path / "secret.json"])
+    assert "by ann" in str(bundle.manifest.left_out)
+    assert anonymized(bundle).manifest.left_out == {"that could not be read": 1}
 
 
 def test_a_write_that_fails_leaves_nothing(bundle: Bundle, tmp_path: Path):
