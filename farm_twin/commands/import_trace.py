@@ -20,7 +20,7 @@ from farm.terminal.options import Columns, Quiet, Slots, Zone, columns_of, zone_
 from farm.terminal.output import note, progress, reading_progress, remark
 from farm.terminal.tables import Listing, folding, texts
 from farm.units import many
-from farm.whole_files import STDIN
+from farm.whole_files import STDIN, draft_of
 from farm.workload.recorded import trace_jobs
 from farm_twin.bundles.anonymizing import anonymized
 from farm_twin.importing import NAMES, import_files, source_of
@@ -77,8 +77,17 @@ def import_trace(
     if out is not None and out.exists():
         raise InputError(f"{out}: exists already; allowed: a new file or directory")
     fields = columns_of(column)
+    of_bundles = {"--anonymize": anonymize, "--slots": slots is not None, "--zone": zone}
+    with_bundle = next((option for option, found in of_bundles.items() if found), None)
     # csv and taskcluster are both: then a table was meant if the result is to be one
-    if source in FORMATS and (source not in NAMES or _is_table(source, files, out)):
+    if source in FORMATS and (
+        source not in NAMES or _is_table(source, files, out, with_bundle is not None)
+    ):
+        if with_bundle is not None:
+            raise InputError(
+                f"import: found {with_bundle} with a table of jobs; "
+                "allowed: with a bundle, -o DIRECTORY"
+            )
         if len(files) > 1:
             raise InputError(f"import: found {len(files)} files; allowed with {source}: one")
         options = TraceOptions(jobs=jobs, fields=fields, parallel=parallel)
@@ -88,8 +97,8 @@ def import_trace(
         raise InputError(f"{out}: records of {source} become a bundle; allowed: a new directory")
     with reading_progress(silent=quiet) as on_read:
         bundle = with_capacity(import_files(files, source, fields, zone_of(zone), on_read), slots)
-    bundle = anonymized(bundle) if anonymize else bundle
     remark(*bundle.manifest.remarks, quiet=quiet)
+    bundle = anonymized(bundle) if anonymize else bundle
     if show:
         _show_bundle(bundle)
     if out is not None:
@@ -99,12 +108,16 @@ def import_trace(
         remark(f"{out}: {written}; farm doctor {out}", quiet=quiet)
 
 
-def _is_table(source: str, files: Sequence[Path], out: Path | None) -> bool:
+def _is_table(
+    source: str, files: Sequence[Path], out: Path | None, has_option_of_bundles: bool
+) -> bool:
     if STDIN in files:
         return False
     if out is not None:
         return out.name.endswith(".csv")
-    return source == "csv" or files[0].name.endswith(FORMATS[source].endings)
+    return not has_option_of_bundles and (
+        source == "csv" or files[0].name.endswith(FORMATS[source].endings)
+    )
 
 
 def _trace(
@@ -117,8 +130,8 @@ def _trace(
     if show:
         _show(found)
     if out is not None:
-        with file_access(out), progress("writing", silent=quiet):
-            write_csv(found, out, records.happened)
+        with file_access(out), progress("writing", silent=quiet), draft_of(out) as draft:
+            write_csv(found, draft, records.happened)
         remark(f"{out}: {len(found):,} jobs", quiet=quiet)
 
 

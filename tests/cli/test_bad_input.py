@@ -331,6 +331,8 @@ def test_mistakes_in_what_is_imported_or_compared(refused, farm, write, tmp_path
         "import csv gone.csv -o out.csv": ("gone.csv",),
         "import csv ok.csv -o ok.csv": ("ok.csv", "exists"),
         "import csv ok.csv -o no/such/out.csv": ("out.csv",),
+        "import csv ok.csv --anonymize -o out.csv": ("--anonymize with a table", "a bundle, -o"),
+        "import batsim ok.csv --zone UTC --show": ("found --zone with a table of jobs",),
         "compare one": ("found 1", "two or more"),
         "compare one nowhere": ("nowhere",),
         "compare one empty": ("empty",),

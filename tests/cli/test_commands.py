@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import subprocess
 import sys
@@ -180,6 +181,20 @@ def test_compare_prints_a_table_and_json(farm):
     done = farm("compare", "one", "two", "one", "--json")
     assert done.code == 0, done.err
     assert json.loads(done.out)
+
+
+@pytest.mark.parametrize("stop", [OSError(errno.ENOSPC, "full"), KeyboardInterrupt])
+def test_a_table_that_cannot_be_finished_is_not_there(farm, tmp_path: Path, monkeypatch, stop):
+    """A part of it reads as a smaller load: neither it nor its draft is left."""
+
+    def written_in_part(_jobs: object, path: Path, _happened: object) -> None:
+        path.write_text("job_id,submitted_at_s,service_time_s\n")
+        raise stop
+
+    monkeypatch.setattr("farm_twin.commands.import_trace.write_csv", written_in_part)
+    (tmp_path / "a.csv").write_text("job_id,submitted_at_s,service_time_s\na,0,5\n")
+    assert farm("import", "csv", "a.csv", "-o", "b.csv").code != 0
+    assert not list(tmp_path.glob("b.csv*"))
 
 
 def test_import_round_trip(farm, tmp_path: Path):
