@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +11,7 @@ from farm.core.errors import TraceError
 from farm.records.attempt import Attempt, grouped
 from farm.records.foreign_columns import CALENDAR
 from farm.records.labels import LABELS_OF_RUNS, without_labels_of_runs
-from farm.records.reading import Reading, progress
+from farm.records.reading import UNREADABLE, Reading, progress
 from farm.records.repeated_hour import placed_in_repeated_hours
 
 FEW, MOST_BACKWARDS = 10, 0.1
@@ -31,6 +32,9 @@ MIN_RUNNERS_BESIDE = 3
 """Runners of a platform from which one of them can be compared with the others."""
 SHARE_OF_OTHERS = 0.99
 """Share of the other runners' waits that are shorter than any of a runner whose clock is ahead."""
+SPAN_BESIDE = 3600.0
+"""Seconds: jobs that arrived in the same such span, or in the one before or after it, found the
+same queue, so that the waits of one runner can be compared with those of the others."""
 MAX_SHARE_OF_CLOCKS = 0.5
 """Share of the runners whose clocks may be off: if most are, the arrivals' clock is."""
 
@@ -38,7 +42,7 @@ SAME_ID = "with the id of another attempt, and other times: kept as another one"
 CLOCK_OFF = "on a runner whose clock is off: moved, their waits not known"
 """What is noted of attempts that are so."""
 DOUBTFUL = (
-    "that could not be read",
+    UNREADABLE,
     "with a negative wait",
     "that ended before they started",
     "that took more than a year",
@@ -124,7 +128,8 @@ def _distinct(found: Iterable[Attempt], reading: Reading, *, unique_ids: bool) -
     """
     kept: list[Attempt] = []
     place_of: dict[str, int] = {}
-    places_of_clash: dict[str, list[int]] = defaultdict(list)
+    places_of_clash: dict[str, list[int]] = {}
+    by_times = _ByTimes(unique_ids=unique_ids)
     begins_of_files: list[int] = []
     for number, attempt in enumerate(found, 1):
         reading.share(attempt)
@@ -135,18 +140,24 @@ def _distinct(found: Iterable[Attempt], reading: Reading, *, unique_ids: bool) -
         if first == len(kept):
             kept.append(attempt)
             continue
-        places = places_of_clash.get(attempt.id, [first])
+        places = by_times.near(attempt) if attempt.id in places_of_clash else [first]
         copied = next(
             (place for place in places if _is_copy(kept[place], attempt, unique_ids=unique_ids)),
             None,
         )
         if copied is None:
-            places_of_clash[attempt.id] = [*places, len(kept)]
+            if attempt.id not in places_of_clash:
+                places_of_clash[attempt.id] = [first]
+                by_times.add(kept[first], first)
+            places_of_clash[attempt.id].append(len(kept))
+            by_times.add(attempt, len(kept))
             kept.append(attempt)
             continue
         reading.left_out["that came twice"] += 1
         if progress(attempt) > progress(kept[copied]):
             kept[copied] = attempt
+            if attempt.id in places_of_clash:
+                by_times.add(attempt, copied)
     for places in places_of_clash.values():
         reading.noted[SAME_ID] += len(places)
         by_file = grouped(places, lambda place: bisect_right(begins_of_files, place))
@@ -170,6 +181,52 @@ def _is_copy(one: Attempt, other: Attempt, *, unique_ids: bool) -> bool:
     return all(
         at is None or other_at is None or abs(at - other_at) <= NOISE for at, other_at in pairs
     )
+
+
+class _ByTimes:
+    """Where attempts of one id are kept, by each of their times: copies are near in all of them.
+
+    So a file whose rows share an id is not compared row by row.
+    """
+
+    def __init__(self, *, unique_ids: bool) -> None:
+        self._unique_ids = unique_ids
+        #: twice what is allowed: then rounding takes no copy farther than to the next span
+        self._span = 2 * (MAX_AGE_OF_COPY if unique_ids else NOISE)
+        self._places: dict[tuple[object, ...], list[int]] = defaultdict(list)
+
+    def add(self, attempt: Attempt, place: int) -> None:
+        """Add an attempt, or a later state of the one at this place."""
+        scope = self._scope(attempt)
+        for name, at in self._times(attempt):
+            self._places[scope, name, None if at is None else at // self._span].append(place)
+
+    def near(self, attempt: Attempt) -> list[int]:
+        """Return the places, in order, among which those of its copies are."""
+        scope = self._scope(attempt)
+        fewest: list[list[int]] = []
+        least = math.inf
+        for name, at in self._times(attempt):
+            if at is None:
+                continue
+            span = at // self._span
+            keys = ((scope, name, near) for near in (None, span - 1, span, span + 1))
+            lists = [self._places[key] for key in keys if key in self._places]
+            count = sum(map(len, lists))
+            if count < least:
+                fewest, least = lists, count
+        return sorted({place for places in fewest for place in places})
+
+    def _scope(self, attempt: Attempt) -> tuple[object, ...]:
+        if self._unique_ids:
+            return attempt.id, attempt.kind, attempt.matrix
+        return attempt.id, attempt.attempt
+
+    def _times(self, attempt: Attempt) -> list[tuple[str, float | None]]:
+        times: list[tuple[str, float | None]] = [("submitted", attempt.submitted_at)]
+        if not self._unique_ids:
+            times += [("started", attempt.started_at), ("finished", attempt.finished_at)]
+        return times
 
 
 def _tell_apart(attempts: Sequence[Attempt], number_of_file: int) -> None:
@@ -200,8 +257,11 @@ def _move_clocks_of_runners(attempts: Sequence[Attempt], reading: Reading) -> No
         if attempt.runner and attempt.waited is not None:
             waits[attempt.platform][attempt.runner].append(attempt.waited)
     moved_by: dict[str, float] = {}
-    for waits_by_runner in waits.values():
-        off = _behind(waits_by_runner) or _ahead(waits_by_runner)
+    for platform, waits_by_runner in waits.items():
+        off = _behind(waits_by_runner)
+        if not off and (suspect := _ahead(waits_by_runner)):
+            beside = [one for one in attempts if one.platform == platform and one.runner]
+            off = {} if _waited_as_long(beside, *suspect) else suspect
         if len(off) <= MAX_SHARE_OF_CLOCKS * len(waits_by_runner):
             moved_by |= off
     for attempt in attempts:
@@ -240,10 +300,37 @@ def _ahead(waits_by_runner: Mapping[str, Sequence[float]]) -> dict[str, float]:
     others = sorted(
         wait for name, waits in waits_by_runner.items() if name != runner for wait in waits
     )
-    longest = others[int(SHARE_OF_OTHERS * (len(others) - 1))]
-    if shortest[runner] <= max(NOISE, longest):
+    if shortest[runner] <= max(NOISE, _longest(others)):
         return {}
     return {runner: -shortest[runner]}
+
+
+def _waited_as_long(attempts: Sequence[Attempt], runner: str) -> bool:
+    """Return whether other runners' jobs of about the same time waited as long as this one's.
+
+    A runner that is only there for a rare long queue sees no other wait, and its clock is right.
+    So it is, too, for all that is known, where no other job came at about the same time.
+    """
+    spans: set[float] = set()
+    shortest = math.inf
+    for one in attempts:
+        if one.runner == runner and one.waited is not None:
+            span = one.arrived_at // SPAN_BESIDE
+            spans |= {span - 1, span, span + 1}
+            shortest = min(shortest, one.waited)
+    others = sorted(
+        one.waited
+        for one in attempts
+        if one.runner != runner
+        and one.waited is not None
+        and one.arrived_at // SPAN_BESIDE in spans
+    )
+    return not others or shortest <= _longest(others)
+
+
+def _longest(waits: Sequence[float]) -> float:
+    """Return the longest of these waits, by length, but for rare ones."""
+    return waits[int(SHARE_OF_OTHERS * (len(waits) - 1))]
 
 
 def _without_copies(attempts: list[Attempt], reading: Reading) -> list[Attempt]:
