@@ -148,6 +148,20 @@ def hidden_order(overtaken: float) -> Flag:
     )
 
 
+def _usual_limit(running: Floats, lasts: Floats) -> int:
+    """Return the largest number of jobs that ran at once for more than a moment.
+
+    ``running`` jobs ran for the times that it ``lasts``. In a large pool that is used round the
+    clock hundreds of numbers share the time, and none has much of it: then the largest of all is
+    taken.
+    """
+    times = np.bincount(running.astype(int), lasts).astype(np.float64)[1:]
+    usual = np.flatnonzero(times > RARELY * times.sum())
+    if not len(usual):
+        usual = np.flatnonzero(times)
+    return 1 + int(usual[-1]) if len(usual) else 0
+
+
 class _IdleWaiting:
     """The waiting that passed while a runner of the pool stood idle."""
 
@@ -218,8 +232,7 @@ class _IdleWaiting:
                 continue
             counts = running[held]
             # instants that are rounded, or late, overlap for a moment
-            spent = np.bincount(running.astype(int), self.lasts)
-            most = int(np.flatnonzero(spent > RARELY * spent[1:].sum())[-1])
+            most = _usual_limit(running, self.lasts)
             capped = float(weight[counts >= most].sum() / weight.sum())
             what = f"{name} {value}"
             share = len(members) / len(self.load.attempts)
@@ -257,8 +270,7 @@ class _IdleWaiting:
         running = counts_at(self.at, self.started, self.started + load.ran)
         held = self.idle & (waiting > 0)
         weight = (waiting * self.lasts)[held]
-        spent = np.bincount(running.astype(int), self.lasts)
-        most = int(np.flatnonzero(spent > RARELY * spent[1:].sum())[-1])
+        most = _usual_limit(running, self.lasts)
         if not weight.sum() or most >= self.shape.runners * self.shape.slots:
             return None
         if weight[running[held] >= most].sum() < MOSTLY * weight.sum():
