@@ -11,6 +11,7 @@ are not all for all labels where some labels ran on a part of them; or else anot
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -125,18 +126,30 @@ def overtaking(load: PoolLoad, shape: Shape) -> float:
     """Return the share of starts, of those while others waited, that overtook an older job."""
     started = load.arrived + load.waited
     order = np.argsort(started, kind="stable")
-    # what is tried again may go back to its old place
-    again = np.array([one.attempt > 1 for one in load.attempts])
-    levels = np.array([one.level for one in load.attempts])
     waited = load.waited > max(CLOCKS, 2 * shape.pickup_time)
-    late = 0
-    for level in np.unique(levels):
+    arrivals = load.arrived.tolist()
+    has_waited = waited.tolist()
+    # of the jobs that started already: levels, and the last arrival of each level and those below;
+    # levels that do not raise it are not kept, so both ascend
+    levels: list[int] = []
+    last_arrivals: list[float] = []
+    overtaken = 0
+    for place in order.tolist():
+        attempt = load.attempts[place]
+        level = attempt.level
+        arrived_at = arrivals[place]
+        below = bisect_right(levels, level)
+        last_arrival = last_arrivals[below - 1] if below else -math.inf
         # a job that starts after a younger one was overtaken, if that has no higher level
-        others = np.where(again | (levels > level), -np.inf, load.arrived)
-        latest = np.maximum.accumulate(others[order])
-        own = (waited & (levels == level))[order]
-        late += int((own & (load.arrived[order] < latest - CLOCKS)).sum())
-    return late / max(1, int(waited.sum()))
+        if has_waited[place] and arrived_at < last_arrival - CLOCKS:
+            overtaken += 1
+        # what is tried again may go back to its old place
+        if attempt.attempt > 1 or arrived_at <= last_arrival:
+            continue
+        replaced = slice(bisect_left(levels, level), bisect_right(last_arrivals, arrived_at))
+        levels[replaced] = [level]
+        last_arrivals[replaced] = [arrived_at]
+    return overtaken / max(1, int(waited.sum()))
 
 
 def hidden_order(overtaken: float) -> Flag:
