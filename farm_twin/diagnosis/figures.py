@@ -9,6 +9,7 @@ runners were busy *while* jobs waited.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from datetime import tzinfo
 from itertools import pairwise
@@ -366,7 +367,9 @@ class PlatformRecords:
             servers = self._servers_needed(attempts, held_time + time_between, objective)
         elif not other_load and np.all(attempts.slots == attempts.slots[0]):
             servers = self._servers_needed(attempts, held_time + time_between, objective)
-            servers = None if servers is None else servers * int(attempts.slots[0])
+            if servers is not None:
+                # a tenth of a slot is no exact number
+                servers = math.ceil(round(servers * float(attempts.slots[0]), 6))
         return PlatformFigures(
             platform=self.name,
             hosted=bool(attempts.hosted.any()),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC
@@ -94,6 +95,16 @@ def test_a_farm_that_is_too_small_is_short_of_servers():
     for servers, is_enough in ((needed, True), (needed - 1, False)):
         waits = [job.waited for job in played(servers=servers)]
         assert (np.quantile(waits, 0.95) <= OBJECTIVE) == is_enough
+
+
+def test_parts_of_slots_are_rounded_up():
+    """Of jobs that take half a slot each, "0 slots would keep p95 within 5m" was said."""
+    needed = {}
+    for slots in (1.0, 0.5):
+        jobs = [replace(job, runner="", slots=slots) for job in played(jobs=60)]
+        [platform] = examine(bundle_of(jobs, capacity=10 * slots), UTC, OBJECTIVE).platforms
+        needed[slots] = platform.servers_needed or 0
+    assert needed[0.5] == math.ceil(needed[1.0] / 2)
 
 
 def test_jobs_that_gave_up_are_load_and_not_fine():
