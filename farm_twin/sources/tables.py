@@ -164,7 +164,7 @@ def _attempt(row: tuple[dict[str, str], dict[str, str]], reading: Reading) -> At
         started_at=at["started"],
         finished_at=at["finished"],
         result=result_of(given.get("result", ""), at["started"], at["finished"]),
-        slots=_whole(_number(given.get("slots", ""), "slots", reading)),
+        slots=_slots(given.get("slots", ""), reading, has_started=at["started"] is not None),
         attempt=int(_number(given.get("attempt", ""), "attempt", reading)),
         attributes={name: text for name, text in given.items() if name not in KNOWN},
         job=given.get("job", ""),
@@ -201,7 +201,13 @@ def _span(text: str, name: str, unit: str, reading: Reading) -> float:
     return seconds
 
 
-def _whole(number: float) -> int | float:
+def _slots(text: str, reading: Reading, *, has_started: bool) -> int | float:
+    """Return how many slots a job took; of one that never started, none are like no number."""
+    number = _number(text, "slots", reading)
+    if number == 0:
+        if has_started:
+            reading.unreadable(f"slots: found {text!r:.60}; allowed: a number above 0")
+        number = 1.0
     return int(number) if number.is_integer() else number
 
 

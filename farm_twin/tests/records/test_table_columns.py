@@ -161,6 +161,14 @@ def test_a_number_of_no_year_is_refused(number: str, tmp_path: Path):
         values_of(tmp_path, f"{number},{number},{number},m1")
 
 
+def test_a_job_that_ran_took_more_than_no_slots(tmp_path: Path):
+    """Of jobs that took none, no number of slots was too small; one that never ran had none."""
+    header = "submitted,started,finished,slots"
+    with pytest.raises(TraceError, match="slots: found '0'; allowed: a number above 0"):
+        values_of(tmp_path, "1793610000,1793610000,1793610060,0", header)
+    assert values_of(tmp_path, "1793610000,,1793610060,0", header).slots == 1
+
+
 @pytest.mark.parametrize(
     "nothing", ["", "0", "-1", "-", "NULL", "\\N", "NaT", "NA", "n/a", "None", "nan"]
 )
