@@ -35,7 +35,7 @@ def scaled(
     many jobs there really are for each, and between which numbers of them other seeds' draws lie.
 
     Raises InputError for factors that are not allowed, or that change nothing, as where all jobs
-    are of one matrix.
+    are of one matrix; and where no job ran and ended.
     """
     for option, factor in (("--arrivals", arrivals), ("--service-times", service_times)):
         if not 1 / MOST <= factor <= MOST:
@@ -45,6 +45,8 @@ def scaled(
     window = bundle.arrivals
     ran = [one for one in bundle.attempts if one.ran is not None]
     there = [one for one in ran if one.arrived_at >= window[0]]
+    if not there:
+        raise InputError("found no job that ran and ended; allowed: a bundle that has such jobs")
     found: list[Attempt] = []
     thinned = repeated = 0
     mark = _mark(there)

@@ -234,6 +234,10 @@ def test_different_farms_stay_apart(other: Bundle, keys: dict[str, bool]):
             "no attempt that is left: 48 before the",
         ),
         (scaled, "found no factor but 1"),
+        (
+            lambda _: scaled(bundle_of([attempts.attempt(0, MONDAY)]), arrivals=2.0),
+            "found no job that ran and ended; allowed: a bundle that has",
+        ),
         (partial(scaled, arrivals=0.0), "--arrivals: found 0; allowed: 0.001 to 1000"),
         (partial(scaled, service_times=math.nan), "--service-times: found nan"),
         (lambda bundle: merged([bundle], ["a"]), "merge: found 1 bundle; allowed: two or more"),
