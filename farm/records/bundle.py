@@ -72,6 +72,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
         """The number of records that were read."""
         return self.kept + sum(self.left_out.values())
 
+    @property
+    def is_part(self) -> bool:
+        """Whether it is a part of other records, to which what was counted at import belongs."""
+        return self.window is not None
+
     def summary(self) -> str:
         """Return how many records were kept, and why others were not."""
         if not self.left_out:

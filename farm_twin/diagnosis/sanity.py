@@ -79,6 +79,13 @@ class Examined(NamedTuple):
         """Return of how many records this was noted when they were read."""
         return self.bundle.manifest.noted.get(why, 0)
 
+    @property
+    def of_whole(self) -> str:
+        """What is said beside such a number where it is that of more records than there are."""
+        if not self.bundle.manifest.is_part:
+            return ""
+        return f" (of the {self.bundle.manifest.read:,} records that these are a part of)"
+
 
 def findings(examined: Examined) -> Iterator[Finding]:
     """Yield what the checks of the records have found."""
@@ -146,7 +153,7 @@ def records_left_out(examined: Examined) -> Finding | None:
         return None
     return Finding(
         rule="records left out",
-        text=f"{many(count, 'record')} left out: {', '.join(counts)}",
+        text=f"{many(count, 'record')}{examined.of_whole} left out: {', '.join(counts)}",
         effect="weakens",
         reversed_if=f"the {many(count, 'record')} left out differ",
     )
@@ -257,7 +264,7 @@ def overlaps_by_a_sliver(examined: Examined) -> Finding | None:
     exact_to = format_roughly(examined.bundle.manifest.resolution_time)
     return Finding(
         rule="same-runner overlaps by a sliver",
-        text=f"{many(sum(counts.values()), 'job')} {next(iter(counts))}",
+        text=f"{many(sum(counts.values()), 'job')}{examined.of_whole} {next(iter(counts))}",
         effect="weakens",
         assumed=Assumption(
             "resolution", exact_to, "runners have one more slot each: not capacity, if these idle"
@@ -309,7 +316,8 @@ def one_id_with_different_times(examined: Examined) -> Finding | None:
         return None
     return Finding(
         rule="one id with different times",
-        text=f"{many(count, 'attempt')} share ids with others of other times, and are not copies",
+        text=f"{many(count, 'attempt')}{examined.of_whole} share ids with others of other times, "
+        "and are not copies",
         assumed=Assumption("ids", "count by file and attempt", "some attempts are counted twice"),
     )
 
@@ -341,8 +349,8 @@ def labels_of_one_run(examined: Examined) -> Finding | None:
         return None
     return Finding(
         rule="labels of one run",
-        text=f"{many(count, 'job')} have a label that only their own run asks for: it is no part "
-        "of the platform",
+        text=f"{many(count, 'job')}{examined.of_whole} have a label that only their own run asks "
+        "for: it is no part of the platform",
         assumed=Assumption("labels of one run", "no platform", "each run is a platform of its own"),
     )
 
@@ -352,12 +360,16 @@ def one_runners_clock(examined: Examined) -> Finding | None:
     count = examined.noted(CLOCK_OFF)
     if not count:
         return None
-    share = count / max(1, len(examined.bundle.attempts))
+    manifest = examined.bundle.manifest
+    records = manifest.read if manifest.history else len(examined.bundle.attempts)
+    share = count / max(1, records)
+    # how many of them are in a part is not known
+    is_large = share >= LIMITS.max_share_of_clocks and not manifest.is_part
     return Finding(
         rule="one runner's clock",
-        text=f"{many(count, 'job')} ran on runners whose clocks are off: moved, and their waits "
-        "are not known",
-        effect="forbids" if share >= LIMITS.max_share_of_clocks else "noted",
+        text=f"{many(count, 'job')}{examined.of_whole} ran on runners whose clocks are off: moved, "
+        "and their waits are not known",
+        effect="forbids" if is_large else "noted",
         assumed=Assumption(
             "clocks of these runners", "off by a constant", "their waits are as recorded"
         ),
@@ -367,18 +379,21 @@ def one_runners_clock(examined: Examined) -> Finding | None:
 def night_of_25_hours(examined: Examined) -> Finding | None:
     """Local times of the night in which a clock was set back may be of either hour."""
     placed = examined.noted(PLACED)
-    left_out = examined.bundle.manifest.left_out.get(LEFT_OUT, 0)
+    manifest = examined.bundle.manifest
+    left_out = manifest.left_out.get(LEFT_OUT, 0)
     if not placed + left_out:
         return None
-    share = left_out / max(1, left_out + len(examined.bundle.attempts))
+    records = manifest.read if manifest.history else left_out + len(examined.bundle.attempts)
+    # how many of them would be in a part is not known
+    is_large = left_out >= LIMITS.max_missing_share * records and not manifest.is_part
     effect: Effect = "noted"
     if left_out:
-        effect = "forbids" if share >= LIMITS.max_missing_share else "weakens"
+        effect = "forbids" if is_large else "weakens"
     return Finding(
         rule="a night of 25 hours",
         effect=effect,
         text=f"in the hour that comes twice: {many(placed, 'attempt')} placed by their order and "
-        f"run times, {left_out:,} left out",
+        f"run times, {left_out:,} left out{examined.of_whole}",
         assumed=Assumption(
             "hour that comes twice", "placed by order", "times in it are off by an hour (--zone)"
         ),

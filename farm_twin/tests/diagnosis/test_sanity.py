@@ -12,10 +12,16 @@ import pytest
 
 from farm.core.errors import TraceError
 from farm.records.bundle import with_capacity
+from farm.records.repeated_hour import LEFT_OUT
+from farm.records.sifting import CLOCK_OFF
+from farm_twin.bundles.slicing import sliced
 from farm_twin.diagnosis.diagnose import Examination, diagnose
+from farm_twin.diagnosis.evidence import Finding
 from farm_twin.diagnosis.sanity import RULES
 from farm_twin.importing import import_files
 from tests.conftest import Said
+from tests.fixtures.attempts import bundle_of
+from tests.fixtures.attempts import served as played
 
 START = 1_793_606_400
 """2026-11-02, 08:00 UTC."""
@@ -295,6 +301,23 @@ def test_the_hour_that_comes_twice_is_read_by_its_order(tmp_path: Path):
     assert platform.run_time.std == 0.0
     assert examination.verdicts[0].kind == "short of servers"
     assert rules(examination) == ["a night of 25 hours"]
+
+
+def test_a_part_is_not_judged_by_the_counts_of_the_whole():
+    """Of a day that was cut out there was no verdict, for what other days had too much of."""
+    jobs = played((START + 60.0 * number for number in range(110)), lambda: 50.0, 2)
+    whole = bundle_of(jobs, noted={CLOCK_OFF: 30}, left_out={LEFT_OUT: 5})
+
+    findings: dict[str, list[Finding]] = {}
+    for bundle in (whole, sliced(whole, START, START + 40 * 60.0)):
+        for finding in diagnose(bundle, UTC, 300.0).findings:
+            findings.setdefault(finding.rule, []).append(finding)
+
+    clocks, nights = findings["one runner's clock"], findings["a night of 25 hours"]
+    assert [finding.effect for finding in clocks] == ["noted", "noted"]
+    assert [finding.effect for finding in nights] == ["weakens", "weakens"]
+    assert clocks[0].text.startswith("30 jobs ran on runners")
+    assert clocks[1].text.startswith("30 jobs (of the 115 records that these are a part of) ran")
 
 
 def test_columns_of_slots_that_are_not_used_are_said(tmp_path: Path):
