@@ -53,9 +53,9 @@ class Hosts:
         self._reset_at: dict[str, float] = {}
         self.now = 0.0
 
-    def hear(self, envelope: Envelope[wire.Report], at: float) -> None:
-        """Handle what a host says."""
-        if (host := self._sender(envelope)) is None:
+    def hear(self, envelope: Envelope[wire.Report], at: float, *, is_news: bool = True) -> None:
+        """Handle what a host says; ``is_news``: it was sent since this scheduler began."""
+        if (host := self._sender(envelope, is_news)) is None:
             return
         for report in envelope.reports:
             if (flaw := flaw_of_message(report)) is not None:
@@ -138,7 +138,7 @@ class Hosts:
 
     # --- hosts ------------------------------------------------------------------------------
 
-    def _sender(self, envelope: Envelope[wire.Report]) -> HostState | None:
+    def _sender(self, envelope: Envelope[wire.Report], is_news: bool) -> HostState | None:
         """Return the sending host, after noting that it was heard; None: it is not listened to.
 
         A host is known by its name and by its life, a number that it draws whenever it begins anew.
@@ -146,7 +146,8 @@ class Hosts:
         ======================  ============================================================
         the roster has          and then
         ======================  ============================================================
-        this life               it is heard, unless the envelope is a repetition
+        this life               it is heard, unless the envelope is a repetition, or older than
+                                this scheduler: then only what it says counts
         another life of it      it is refused until that one has left or was silent too long
         no host of this name    it is admitted if it says what it is (``HostUp``); else it is
                                 refused, and told to begin anew
@@ -162,8 +163,9 @@ class Hosts:
         if host is None or envelope.seq <= host.seq:
             return None
         host.seq = envelope.seq
-        host.heard_at = self.now
-        host.is_heard = True
+        if is_news:
+            host.heard_at = self.now
+            host.is_heard = True
         return host
 
     def _admitted(self, envelope: Envelope[wire.Report]) -> HostState | None:

@@ -177,7 +177,8 @@ class Protocol:
         for entry in entries:
             self.out.message = entry
             if entry.stream == "reports":
-                self.hosts.hear(entry.envelope, at)
+                is_news = not self.roster.was_sent_before(entry.id)
+                self.hosts.hear(entry.envelope, at, is_news=is_news)
             else:
                 for report in entry.envelope.reports:
                     self.take(report, at)

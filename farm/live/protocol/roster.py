@@ -17,6 +17,7 @@ from farm.core.model import Builder
 from farm.core.pools.spec import PoolSpec
 from farm.core.state.working_state import JobStatus
 from farm.emulation.behaviour import spec_of
+from farm.live.redis.keys import place_of
 from farm.live.store.saved import HostLife, SavedFarm, host_life
 from farm.live.wire.messages import Beat, HostUp, Play
 
@@ -74,6 +75,9 @@ class Roster:
         self.changed: set[str] = set()
         #: counts such changes
         self.changes = 0
+        #: the last report that was on the server as an earlier scheduler's farm was read; None:
+        #: what comes now was sent since then
+        self._last_earlier: tuple[int, int] | None = None
 
     def go_on(self, saved: SavedFarm, silence: float, now: float) -> None:
         """Restore the hosts and their commands as an earlier scheduler had them.
@@ -81,6 +85,7 @@ class Roster:
         What was on its way is missing in heartbeats; the end of a container its provisioner tells,
         within twice the ``silence`` that is waited for.
         """
+        self._last_earlier = place_of(saved.last_report) if saved.last_report else None
         for life in saved.lives.values():
             later = now + 2 * silence * life.own
             host = self.hosts[life.name] = HostState(
@@ -100,12 +105,24 @@ class Roster:
                 dispatch.cancel_sent_at = now
                 dispatch.cancel = CancelJob(name, attempt, builder)
 
+    def was_sent_before(self, report: str) -> bool:
+        """Return whether a report, by its id in the stream, is older than this scheduler.
+
+        It says what a host has done, and not that the host is there: that may have ended with the
+        earlier scheduler.
+        """
+        if self._last_earlier is not None and place_of(report) > self._last_earlier:
+            self._last_earlier = None
+        return self._last_earlier is not None
+
     def take_changed(self, *, anew: bool = False) -> dict[str, HostLife | None]:
         """Return, by host, what a successor must know since the last time; None: it is gone.
 
         ``anew``: also what it knew, because the server has lost it.
         """
         changed, self.changed = self.changed | (self.hosts.keys() if anew else set()), set()
+        if anew:  # its streams may be new, too
+            self._last_earlier = None
         lives = {name: self.hosts.get(name) for name in changed}
         return {name: one and HostLife(*host_life(one)) for name, one in lives.items()}
 

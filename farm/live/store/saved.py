@@ -137,6 +137,8 @@ class SavedFarm(msgspec.Struct, frozen=True, kw_only=True):
     counts: Counts = Counts()
     #: the last commit that had lines of the event log
     logged: int = 0
+    #: the last report of hosts that was on the server as this was read; empty: none
+    last_report: str = ""
     jobs: dict[str, JobRecord] = {}
     builders: dict[str, BuilderRecord] = {}
     lives: dict[str, HostLife] = {}
@@ -243,6 +245,7 @@ class FarmReader:
             rules=rules,
             counts=counts,
             logged=logged,
+            last_report=self._last_report(),
             jobs=self.jobs(),
             builders=self._hash(keys.builders, BuilderRecord),
             lives=self._hash(keys.lives, HostLife),
@@ -251,6 +254,13 @@ class FarmReader:
             learned=self.learned(),
             spoilt=frozenset(self._spoilt),
         )
+
+    def _last_report(self) -> str:
+        """Return the id of the last entry of the stream of reports; empty: there is none."""
+        key = self._keys.stream("reports")
+        none: list[tuple[bytes, object]] = []
+        found = ours_or(none, lambda: self._client.xrevrange(key, count=1))
+        return found[0][0].decode() if found else ""
 
     def jobs(self) -> dict[str, JobRecord]:
         """Return the jobs that have not ended, by id."""

@@ -173,21 +173,25 @@ def test_a_builder_whose_container_was_stopped_in_order_has_left(door):
     assert [lost.excused for lost in door.events(BuilderLost)] == [True]
 
 
-@pytest.mark.parametrize("is_heard", [False, True])
-def test_a_container_that_a_successor_never_heard_of_has_left(door, is_heard: bool):
+@pytest.mark.parametrize(
+    ("entry", "is_heard"), [("", False), ("4-1", False), ("5-0", False), ("5-1", True)]
+)
+def test_a_container_that_a_successor_never_heard_of_has_left(door, entry: str, is_heard: bool):
     """Server, scheduler and builders ended together: no job is to blame, and no retry used up.
 
-    One that was heard of, and then is silent, is lost.
+    A heartbeat that the earlier scheduler left unread says nothing else. One that was heard of
+    later, and then is silent, is lost.
     """
     door.want("linux")
     door.hear("a", HostUp(own=True))
     door.hear("a", BuilderJoined(UNSTAMPED, Builder(id="own", pool="linux", index=-1)))
     following = Door()
     lives = door.roster.take_changed()
-    following.roster.go_on(SavedFarm(at=0.0, speed=1.0, lives=lives), 5.0, 0.0)
-    if is_heard:
+    saved = SavedFarm(at=0.0, speed=1.0, lives=lives, last_report="5-0")
+    following.roster.go_on(saved, 5.0, 0.0)
+    if entry:
         following.at = door.at
-        following.hear("a", Beat(builders=("own",)))
+        following.hear("a", Beat(builders=("own",)), entry=entry)
     following.protocol.settle({}, 100.0, 100.0)
     assert [lost.excused for lost in following.events(BuilderLost)] == [not is_heard]
 
