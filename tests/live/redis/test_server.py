@@ -247,7 +247,8 @@ class TestRealServer:
         monkeypatch.setattr(KeptConnection, "repeat", troubled)
         assert well_again.wait(60), "its thread has ended"
         assert not lease.lost
-        assert client.get(keys.lease) is not None
+        # on a busy machine it may run out, and is taken again
+        until(lambda: client.get(keys.lease) is not None, "holding the lease")
         lease.release()
 
     def test_a_renewal_is_one_read_and_no_transaction(self, client, keys):
