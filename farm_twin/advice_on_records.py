@@ -26,7 +26,7 @@ from farm.results.descriptive_statistics import Spread
 from farm.results.formatting import spoken_span
 from farm.scenario import load_scenario
 from farm.whole_files import write_document
-from farm_twin.diagnosis.releases import RELEASE_TIME, RELEASED_SHARE, released_share
+from farm_twin.diagnosis.releases import releases_in
 from farm_twin.diagnosis.verdict import Verdict
 from farm_twin.first_scenario import scenario_of_trace
 
@@ -56,13 +56,11 @@ def advice_on_records(
         return too_many
     if verdicts and all(verdict.kind == "cannot tell" for verdict in verdicts):
         return ComputedAdvice(why_not=verdicts[0].text)
-    attempts = AttemptColumns.of(bundle.attempts)
-    released = released_share(attempts.arrived_at, attempts.finished_at)
-    if released >= RELEASED_SHARE:
+    releases = releases_in(AttemptColumns.of(bundle.attempts))
+    if releases.matter:
         return ComputedAdvice(
-            why_not=f"{released:.0%} of the jobs, more than by chance, came within "
-            f"{RELEASE_TIME:g}s of another's end, as jobs do that other jobs release; on a larger "
-            "farm they would come sooner, and these records do not say when"
+            why_not=f"{releases.text}, as jobs do that other jobs release; on a larger farm they "
+            "would come sooner, and these records do not say when"
         )
     with TemporaryDirectory(prefix="farm-") as folder:
         records = Path(folder) / "records"

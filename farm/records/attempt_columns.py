@@ -28,6 +28,8 @@ class AttemptColumns(NamedTuple):
     platform: Coded
     #: the names of the jobs
     kind: Coded
+    #: what a job came with: a run, a pipeline, a build
+    matrix: Coded
 
     @classmethod
     def of(cls, attempts: Sequence[Attempt]) -> AttemptColumns:
@@ -60,6 +62,7 @@ class AttemptColumns(NamedTuple):
             runner=_texts(attempts, "runner"),
             platform=_texts(attempts, "platform"),
             kind=_texts(attempts, "kind"),
+            matrix=_texts(attempts, "matrix"),
         )
 
     @property
@@ -90,6 +93,7 @@ class AttemptColumns(NamedTuple):
             runner=self.runner[rows],
             platform=self.platform[rows],
             kind=self.kind[rows],
+            matrix=self.matrix[rows],
         )
 
     def rows_by_platform(self) -> Iterator[tuple[str, NDArray[np.int64]]]:

@@ -74,7 +74,7 @@ class TwinErrors(Section):
     per_job: Number | None = None
     """Mean of each job's error, either way, as a share of the mean wait; absent: not known."""
     open_loop: Share | None = None
-    """Share of the jobs that came right after another's end, more than by chance, if that matters:
+    """Share of the jobs that came soon after another's end, more than by chance, if that matters:
     they are played as they came, although on a faster farm they would come sooner."""
     pools: dict[Text, GradeOfPool] | None = None
     """How well each waits as recorded: `each job`, `on average`, `rough: …` or `none: …`."""
@@ -95,7 +95,7 @@ class TwinErrors(Section):
         if self.open_loop is not None:
             caveats.append(
                 f"not sure, as this twin is open-loop: {self.open_loop:.0%} of the recorded jobs "
-                "came right after another's end, and are played as they came; on a faster farm "
+                "came soon after another's end, and are played as they came; on a faster farm "
                 "they would come sooner, so it would gain less"
             )
         for name, text in (self.pools or {}).items():

@@ -24,7 +24,7 @@ from farm.records.sifting import CLOCK_OFF, DOUBTFUL, SAME_ID
 from farm.units import format_roughly, many
 from farm_twin.diagnosis.evidence import Assumption, Effect, Finding
 from farm_twin.diagnosis.figures import FarmFigures
-from farm_twin.diagnosis.releases import RELEASE_TIME, RELEASED_SHARE, released_share
+from farm_twin.diagnosis.releases import releases_in
 from farm_twin.importing import ROUNDED
 from farm_twin.sources.slurm import NO_PROCESSORS
 from farm_twin.sources.tables import NO_UNIT
@@ -402,13 +402,12 @@ def night_of_25_hours(examined: Examined) -> Finding | None:
 
 def arrivals_that_follow_ends(examined: Examined) -> Finding | None:
     """Jobs come when others end, as jobs do that these release: more slots change arrivals."""
-    share = released_share(examined.attempts.arrived_at, examined.attempts.finished_at)
-    if share < RELEASED_SHARE:
+    releases = releases_in(examined.attempts)
+    if not releases.matter:
         return None
     return Finding(
         rule="arrivals that follow ends",
-        text=f"{share:.0%} of the jobs, more than by chance, came within {RELEASE_TIME:g}s of "
-        "another's end, as jobs do that others release",
+        text=f"{releases.text}, as jobs do that others release",
         effect="weakens",
         assumed=Assumption(
             "arrivals",

@@ -27,7 +27,7 @@ from farm.sim.engines import is_compiled
 from farm.units import many
 from farm.whole_files import write_document
 from farm_twin.diagnosis.evidence import Assumption
-from farm_twin.diagnosis.releases import RELEASE_TIME, RELEASED_SHARE, released_share
+from farm_twin.diagnosis.releases import Releases, releases_in
 from farm_twin.twins.baseline import (
     Check,
     HourCheck,
@@ -136,8 +136,8 @@ class Twin(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     #: what was read and left out
     evidence: list[str]
     assumed: list[Assumption]
-    #: share of the jobs that came right after another's end, if it matters
-    open_loop: float | None = None
+    #: jobs that came when others had ended, if they are many
+    open_loop: Releases | None = None
 
     @property
     def believable(self) -> bool:
@@ -150,9 +150,8 @@ class Twin(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
         if self.open_loop is None:
             return self._waits
         return (
-            f"{self._waits}; but what it says of another farm is not sure: {self.open_loop:.0%} of "
-            f"the jobs, more than by chance, came within {RELEASE_TIME:g}s of another's end, and "
-            "are played as they came (open loop)"
+            f"{self._waits}; but what it says of another farm is not sure: {self.open_loop.text}, "
+            "and are played as they came (open loop)"
         )
 
     @property
@@ -234,8 +233,8 @@ def twin_of(
     draft = Written(render(pools=sections, remarks=(), errors=None), ran)
     pool_twins = _check_pools(fits, documents, order, draft, tell, clock, has_waits=has_waits)
     columns = AttemptColumns.of(bundle.attempts)
-    released = released_share(columns.arrived_at, columns.finished_at)
-    open_loop = released if released >= RELEASED_SHARE else None
+    releases = releases_in(columns)
+    open_loop = releases if releases.matter else None
     grade = _certainty(pool_twins, open_loop)
     equivalent_weights = _equivalent_weights(pools, order)
     header = [
@@ -245,8 +244,8 @@ def twin_of(
     ]
     marks: dict[str, object] = {"grade": grade, **_errors(pool_twins)}
     if open_loop is not None:
-        marks["open_loop"] = round(open_loop, 2)
-        header.insert(1, f"Open loop: {OPEN_LOOP.format(share=open_loop)}.")
+        marks["open_loop"] = round(open_loop.share, 2)
+        header.insert(1, f"Open loop: {open_loop.text}, {OPEN_LOOP}.")
     marks["pools"] = {pool.name: pool.mark for pool in pool_twins}
     for number, pool in enumerate(pool_twins):
         if not pool.believable:
@@ -279,13 +278,12 @@ class _Time:
 
 
 OPEN_LOOP = (
-    "{share:.0%} of the jobs, more than by chance, came within "
-    f"{RELEASE_TIME:g}s of another's end, as jobs do that other jobs release; "
-    "here they come when they came, although they would come sooner on a faster farm"
+    "as jobs do that other jobs release; here they come when they came, "
+    "although they would come sooner on a faster farm"
 )
 
 
-def _certainty(pools: Sequence[PoolTwin], open_loop: float | None) -> Certainty:
+def _certainty(pools: Sequence[PoolTwin], open_loop: Releases | None) -> Certainty:
     """Return how sure an answer of a twin can be."""
     grades = {pool.grade for pool in pools}
     if "none" in grades:
@@ -296,7 +294,7 @@ def _certainty(pools: Sequence[PoolTwin], open_loop: float | None) -> Certainty:
 
 
 def _assumptions(
-    open_loop: float | None, leftover: tuple[dict[str, object], str] | None
+    open_loop: Releases | None, leftover: tuple[dict[str, object], str] | None
 ) -> Iterator[Assumption]:
     """Yield what the records do not say, and what would be different otherwise."""
     if open_loop is not None:

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 import farm as package
+from farm.records.attempt import Attempt
+from farm.records.attempt_columns import AttemptColumns
 from farm.results.formatting import spoken_span
-from farm_twin.diagnosis.releases import RELEASED_SHARE, released_share
+from farm_twin.diagnosis.releases import RELEASED_SHARE, releases_in
 
 #: two pools, of which one is short for an hour
 SHORT = """\
@@ -162,22 +164,59 @@ def test_records_that_a_simulation_does_not_repeat_get_the_command(farm, short) 
     assert why_not in page.read_text(encoding="utf-8")
 
 
-def share_of(arrivals: list[float], run_time: float) -> float:
+def share_of(arrivals: list[float], run_time: float, runs: list[str] | None = None) -> float:
     """Return the share of jobs that follow ends, of jobs that start five seconds after arrival."""
-    arrived_at = np.array(arrivals, np.float64)
-    return released_share(arrived_at, arrived_at + 5.0 + run_time)
+    attempts = [
+        Attempt(
+            id=str(number),
+            submitted_at=at,
+            eligible_at=None,
+            started_at=at + 5.0,
+            finished_at=at + 5.0 + run_time,
+            result="succeeded",
+            matrix=runs[number] if runs else "",
+        )
+        for number, at in enumerate(arrivals)
+    ]
+    return releases_in(AttemptColumns.of(attempts)).share
 
 
-def test_jobs_that_release_jobs_are_noticed() -> None:
+@pytest.mark.parametrize("delay", [0.0, 5.0, 30.0, 57.0])
+def test_jobs_that_release_jobs_are_noticed(delay: float) -> None:
     """With more builders these would come sooner: advice on their arrivals was told as computed."""
     draws = np.random.default_rng(1)
     builds = np.cumsum(draws.exponential(400.0, 200))
-    pipelines = [at for build in builds for at in (build, build + 5.0 + 97.0)]
+    pipelines = [at for build in builds for at in (build, build + 5.0 + 97.0 + delay)]
     assert share_of(pipelines, 97.0) > 0.4
+
+
+def test_jobs_that_release_jobs_of_their_run_are_noticed_after_any_time() -> None:
+    """A service takes its time to start the next stage, and not always as long."""
+    draws = np.random.default_rng(1)
+    builds = np.cumsum(draws.exponential(400.0, 200))
+    delays = draws.uniform(3.0, 100.0, 200)
+    pipelines = [
+        at
+        for build, delay in zip(builds, delays, strict=True)
+        for at in (build, build + 5.0 + 97.0 + delay)
+    ]
+    runs = [f"run {number // 2}" for number in range(400)]
+    assert share_of(pipelines, 97.0, runs) > RELEASED_SHARE
+    assert share_of(pipelines, 97.0) < RELEASED_SHARE, "which these records do not show"
+    together = [at for build in builds for at in (build, build)]
+    assert share_of(together, 97.0, runs) < RELEASED_SHARE / 2, "jobs of a run that come together"
+
+
+def test_jobs_that_come_by_themselves_do_not_look_released() -> None:
+    """Instants that are rounded, and fixed times between arrivals, are no releases."""
+    draws = np.random.default_rng(1)
     independent = np.cumsum(draws.exponential(200.0, 400))
     for step in (0.01, 1.0, 60.0):
         rounded = [step * round(at / step) for at in independent]
         assert share_of(rounded, 115.0) < RELEASED_SHARE / 2, step
+    for gap in (7.0, 50.0, 130.0):
+        at_fixed_intervals = [gap * number for number in range(400)]
+        assert share_of(at_fixed_intervals, 115.0) < RELEASED_SHARE / 2, gap
     assert share_of([], 1.0) == share_of([0.0], 1.0) == 0.0
 
 
