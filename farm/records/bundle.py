@@ -186,7 +186,8 @@ def bundle_of(
 ) -> Bundle:
     """Return the bundle of these attempts. Raises TraceError if there are none."""
     if not attempts:
-        why = _reasons(reading.left_out)
+        missing = (f"not in these files: {part.text}" for part in reading.missing)
+        why = ", ".join(filter(None, [*missing, _reasons(reading.left_out)]))
         names = ", ".join(one.name for one in reading.files)
         raise TraceError(f"{names}: found no attempt that can be used{': ' + why if why else ''}")
     begins, ends = _window(attempts, zone)

@@ -134,8 +134,7 @@ def read(reading: Reading) -> Iterator[Attempt]:
             page.eligible_at = merged.eligible_at if merged else None
         found += [merged] if merged else []
     reading.missing += listed.missing_jobs()
-    if found:
-        reading.missing += _runs_without_jobs(runs, found, listed)
+    reading.missing += _runs_without_jobs(runs, found, listed)
     names = by_spelling(attempt.platform for attempt in found)
     for attempt in found:
         attempt.platform = names[attempt.platform]

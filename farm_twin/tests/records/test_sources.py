@@ -225,6 +225,10 @@ def test_a_webhook_s_deliveries_are_one_job(tmp_path: Path):
         ("[1]", "allowed: objects"),
         ('{"a": 1}', "record 1: found a; allowed: a page of jobs or runs"),
         ('{"jobs": []}', "found no attempt that can be used"),
+        (
+            '{"total_count": 1, "workflow_runs": [{"id": 7, "event": "push"}]}',
+            "can be used: not in these files: 1 of 1 runs ",
+        ),
         ('{"jobs": [{"id": "x"}]}', "record 1: Expected `int`, got `str`"),
         (json.dumps({"jobs": [job(created_at="yesterday")]}), "record 1: created_at: found 'yest"),
     ],
