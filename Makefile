@@ -40,10 +40,10 @@ test-timed: $(VENV)/.installed-dev ## the tests that compare times of a live far
 	@$(BIN)/pytest -q -m timed tests/live tests/parity $(PYTEST_ARGS)
 
 check-record: $(VENV)/.installed-dev ## what commands cost, beside the last line of benchmarks/record.jsonl: fails if one became dearer
-	@$(BIN)/python benchmarks/record.py --check
+	@$(BIN)/python -m benchmarks.record --check
 
 record: $(VENV)/.installed-dev ## the same, and a line more in that record (CHANGE='what the change does')
-	@$(BIN)/python benchmarks/record.py "$(CHANGE)"
+	@$(BIN)/python -m benchmarks.record "$(CHANGE)"
 
 test-docker: $(VENV)/.installed-dev kernel ## the deployed farm, on a Docker Engine
 	@$(BIN)/pytest -q -m docker tests/docker $(PYTEST_ARGS)
@@ -94,7 +94,7 @@ pages: $(VENV)/.installed-dev ## renew the tables that pages have from the code
 	@$(BIN)/python -m docs.generated
 
 benchmarks: $(VENV)/.installed-dev kernel ## performance; the numbers are explained in benchmarks/README.md
-	@set -e; for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(BIN)/python $$file; done
+	@set -e; for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(BIN)/python -m benchmarks.$$(basename $$file .py); done
 
 clean: ## remove .venv, caches and build leftovers; runs/ stays
 	@rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis \

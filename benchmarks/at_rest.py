@@ -4,7 +4,7 @@
 context switches of every thread (a thread that is woken goes back to sleep by one). Both mean the
 same on a busy machine. Then jobs of no length are submitted, one a second: how soon each has ended.
 
-    python benchmarks/at_rest.py [--builders 100,1000] [--seconds 60] [--jobs 10]
+    python -m benchmarks.at_rest [--builders 100,1000] [--seconds 60] [--jobs 10]
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ once. The delay is the age of the oldest report of a batch when that is committe
 adds is measured beside it: how late the answer is to a process that only sends a PING to the
 server, a hundred times a second.
 
-    python benchmarks/booking_delay.py [JOBS]
+    python -m benchmarks.booking_delay [JOBS]
 """
 
 from __future__ import annotations

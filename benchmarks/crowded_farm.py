@@ -6,7 +6,7 @@ clients at each process with metrics, and 1,000 connections without a password. 
 time are submitted beside them, one after the other, to a free pool; each is booked when its end is
 known. The leader must stay, and the server must stay under its limit of memory.
 
-    python benchmarks/crowded_farm.py [--probes 30] [--waiting 20000] [--compose] [--alone]
+    python -m benchmarks.crowded_farm [--probes 30] [--waiting 20000] [--compose] [--alone]
 
 ``--compose``: with a server that has the limits of docker-compose.yml, whose memory limits of the
 two processes are compared with their peaks. ``--alone``: without the crowd, to compare.

@@ -1,6 +1,6 @@
 """What a dispatch costs, by waiting jobs and invocations; contention with sixteen slots.
 
-Run ``python benchmarks/dispatch_cost.py [--quick]``. The whole scheduler is measured, not the queue
+Run ``python -m benchmarks.dispatch_cost [--quick]``. The whole scheduler is measured, not the queue
 alone: each step ends one job (which dispatches the next) and submits
 another, so that the number that wait stays the same. Processor microseconds per step, the best
 of five laps. ``growth`` is the cost ÷ that of a tenth of the jobs.

@@ -1,6 +1,6 @@
 """Dispatch estimates of a whole queue, and of single jobs from its table.
 
-Run: ``python benchmarks/dispatch_estimate.py [--jobs 1000,10000,…] [--platforms 50]``.
+Run: ``python -m benchmarks.dispatch_estimate [--jobs 1000,10000,…] [--platforms 50]``.
 
 "sweep" is the part that a live scheduler pays when it keeps its queue as columns; "with its
 arithmetic" is one estimate as ``admin estimate --job`` prints it; "at submission" is one for a job

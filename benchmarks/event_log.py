@@ -1,6 +1,6 @@
 """How fast an event log is written from the compiled loop's notes, read back, and audited.
 
-    python benchmarks/event_log.py [JOBS]
+    python -m benchmarks.event_log [JOBS]
 
 JOBS (300,000) with exponential service times arrive on 100 builders; code is compiled before.
 """

@@ -8,7 +8,7 @@ compare with it:
 
     git clone https://github.com/taskcluster/taskcluster-provisioning-simulator original
     (cd original && npm install --ignore-scripts chalk@4 priorityqueuejs@2 slugid@2)
-    python benchmarks/firefox_pools.py original [--rounds N] [POOL ...]
+    python -m benchmarks.firefox_pools original [--rounds N] [POOL ...]
 
 Without it (``-`` in its place, with ``--traces``) only the farm is measured.
 """

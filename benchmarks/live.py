@@ -5,7 +5,7 @@ one, sent to builder hosts, started, finished, booked. Plain Celery: the same nu
 processes of the same pool (solo) on the same server run no-op tasks that were queued
 beforehand; nothing is recorded. They take turns, so the ratio holds on a noisy machine.
 
-    python benchmarks/live.py [--jobs N] [--hosts 1,2] [--rounds 3]
+    python -m benchmarks.live [--jobs N] [--hosts 1,2] [--rounds 3]
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ Every job is submitted in the first second. From the live run's jobs.csv: for ea
 slot, the seconds from the end of a job to the start of the next one there (as the scheduler reads
 both reports); and the makespan, over that of the same scenario simulated.
 
-    python benchmarks/live_scale.py [--rounds 3] [--builders 1000] [--slots 4] [--jobs 16000]
-    python benchmarks/live_scale.py --builders 100 --slots 1 --jobs 3000
+    python -m benchmarks.live_scale [--rounds 3] [--builders 1000] [--slots 4] [--jobs 16000]
+    python -m benchmarks.live_scale --builders 100 --slots 1 --jobs 3000
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ without interruption (a publication, the beginning of a sweep of the queue, one 
 pause of dispatch. Processor milliseconds of one thread, as the farm's process has its collector
 set.
 
-    python benchmarks/metrics_scrape.py [WAITING …]
+    python -m benchmarks.metrics_scrape [WAITING …]
 """
 
 from __future__ import annotations

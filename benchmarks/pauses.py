@@ -6,7 +6,7 @@ estimated, metrics published and scraped twice a second. Between two batches of 
 scheduler's thread does other work; the processor milliseconds of each piece are "aside", those of
 reading, deciding on and committing a batch are "batch".
 
-    python benchmarks/pauses.py [--waiting 10000,100000] [--seconds 30]
+    python -m benchmarks.pauses [--waiting 10000,100000] [--seconds 30]
 """
 
 from __future__ import annotations

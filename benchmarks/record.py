@@ -5,8 +5,8 @@ versions, each by a plain ``pip install`` into an environment of its own: the wo
 commit that the last line came with. Both run every command in turn, so the ratio of their processor
 times holds on a noisy machine.
 
-    python benchmarks/record.py "what the change does"   # measures, and appends a line
-    python benchmarks/record.py --check                  # exit 1 if a command became dearer
+    python -m benchmarks.record "what the change does"   # measures, and appends a line
+    python -m benchmarks.record --check                  # exit 1 if a command became dearer
 
 A command is dearer if the whole confidence interval of its ratio lies above ``MAX_RATIO``. A change
 that is meant to cost more says so in its own line (``--accept 'farm status=reason'``).

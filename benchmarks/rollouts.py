@@ -1,6 +1,6 @@
 """Rollouts per second from a snapshot of many waiting jobs, and what one estimate costs.
 
-    python benchmarks/rollouts.py [JOBS] [BUILDERS]
+    python -m benchmarks.rollouts [JOBS] [BUILDERS]
 
 The farm: JOBS waiting jobs (10,000) of 50 kinds on two platforms, BUILDERS builders (200), all
 busy; run times by the last three of the kind, with the observed spread.

@@ -8,7 +8,7 @@ scheduler, and by the compiled loop if it is built (`make kernel`). They take tu
 process, so that the ratios hold on a noisy machine; CPU time is measured, garbage collection keeps
 its settings.
 
-    python benchmarks/simulation.py [--jobs N] [--builders C] [--growth]
+    python -m benchmarks.simulation [--jobs N] [--builders C] [--growth]
 """
 
 from __future__ import annotations

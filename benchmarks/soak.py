@@ -7,7 +7,7 @@ jobs) has filled up by then. The event log grows by design, up to twice 512 MB.
 With ``--audit`` the jobs end, the farm goes down, and its event log is checked and replayed; beyond
 512 MB it has lost its beginning, and cannot be.
 
-    python benchmarks/soak.py [--minutes 60] [--rate 200] [--every 30] [--audit]
+    python -m benchmarks.soak [--minutes 60] [--rate 200] [--every 30] [--audit]
 """
 
 from __future__ import annotations

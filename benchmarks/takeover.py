@@ -4,7 +4,7 @@ Two schedulers, one on standby: on the same machine (it sees that the other one'
 dead), and in a separate process namespace, as on another machine (it only sees that the lease
 expires). Measured from SIGKILL to the first commit of the successor.
 
-    python benchmarks/takeover.py [--kills 10]
+    python -m benchmarks.takeover [--kills 10]
 """
 
 from __future__ import annotations

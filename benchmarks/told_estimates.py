@@ -1,6 +1,6 @@
 """What a live farm's rollouts cost: the scheduler's thread, and the process that makes them.
 
-    python benchmarks/told_estimates.py [--jobs 100,300,900] [--builders 50]
+    python -m benchmarks.told_estimates [--jobs 100,300,900] [--builders 50]
 
 All waiting jobs are asked about together, as when they were submitted in bulk, ten times.
 "pause" is the longest turn of the scheduler's thread (snapshot, statistics, request; the reply),

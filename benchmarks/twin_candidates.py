@@ -1,6 +1,6 @@
 """What a candidate of a twin costs, by the algorithm that sizes its pool.
 
-    python benchmarks/twin_candidates.py [JOBS] [CANDIDATES]
+    python -m benchmarks.twin_candidates [JOBS] [CANDIDATES]
 
 JOBS (100,000) of five minutes on average, by hours of the day, on up to 44 runners of one slot;
 each algorithm with CANDIDATES (3) boot times. The jobs' columns are made once, as in a search.

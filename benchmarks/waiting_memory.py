@@ -4,7 +4,7 @@ A long-running farm, with a builder that is always busy, gets JOBS jobs; the mem
 processes is measured before the first and after the last of them. Then the server is emptied, and
 the scheduler rewrites the farm.
 
-    python benchmarks/waiting_memory.py [JOBS]
+    python -m benchmarks.waiting_memory [JOBS]
 """
 
 from __future__ import annotations
