@@ -11,7 +11,7 @@ not by its line: after a small change of the code, nearly the same mutants are d
 
 First the tests run once, to learn which of them execute which lines. Then a process that has
 imported their libraries forks for each mutant, which costs some two seconds. Both are kept in
-``build/mutation`` for as long as no file changes, so a run that was interrupted goes on.
+``build/mutation`` for as long as no file changes, so an interrupted run continues.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ FAST: Final = "not slow and not live and not timed and not docker and not browse
 #: imported once, for all mutants; none of ours, as these are imported anew with each change
 LIBRARIES: Final = ("celery", "fakeredis", "hypothesis", "msgspec", "numpy", "pydantic", "redis",
                     "typer", "yaml")  # fmt: skip
-#: tests of a mutant take no more than this together (s); the dearest are left out
+#: tests of a mutant take no more than this together (s); the slowest are left out
 MAX_TEST_TIME: Final = 60.0
 #: a mutant that takes this many times as long as its tests did has an endless loop
 MAX_SLOWDOWN: Final = 5.0
@@ -475,7 +475,7 @@ def all_mutants(root: Path) -> Iterator[Mutant]:
 
 
 def draw(mutants: Iterable[Mutant], count: int, seed: int) -> list[Mutant]:
-    """Return so many mutants, each as likely as any other, in the order of their places.
+    """Return this number of mutants, each as likely as any other, in the order of their places.
 
     Their keys and the seed decide, not how many there are: those of unchanged code stay drawn.
     """
