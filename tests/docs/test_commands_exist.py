@@ -79,17 +79,42 @@ def test_the_index_names_every_page():
     assert sorted(page for page in pages if f"({page})" not in index) == []
 
 
-def test_files_named_in_the_architecture_exist():
-    """ARCHITECTURE.md names no file or function that does not exist."""
-    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    named = set(
-        re.findall(
-            r"`((?:farm|workers|provisioner|farm_[a-z]+|tests)/[\w/]+\.py)(?::([\w.]+))?`", text
-        )
-    )
+#: a place in the code, as pages name it: a file, perhaps with a name in it
+PLACE = re.compile(r"`((?:farm|workers|provisioner|farm_[a-z]+|tests)/[\w/]+\.py)(?::([\w.]+))?`")
+#: capitals in RULES.md that are not the name of a number
+NOT_NUMBERS = {"BOINC", "KEDA"}
+
+
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "RULES.md"])
+def test_files_and_names_in_the_code_exist(page: str):
+    """These pages name no file or function that does not exist."""
+    named = set(PLACE.findall((ROOT / page).read_text(encoding="utf-8")))
     assert named
     assert [path for path, _ in named if not (ROOT / path).exists()] == []
     for path, name in named:
-        last = name.rpartition(".")[2]  # a function, class or name; if none is said, all is well
         source = (ROOT / path).read_text(encoding="utf-8")
-        assert re.search(rf"(?m)^\s*(?:def|class) {last}\b|^{last}\b.*=", source) or not last, path
+        for part in filter(None, name.split(".")):  # a function, class or name; or none is said
+            defined = rf"(?m)^\s*(?:def|class) {part}\b|^\s*(?:\w+, )*{part}\b.*[=:]"
+            assert re.search(defined, source), f"{path}:{name}"
+
+
+def test_the_rules_name_every_package():
+    """No package of the house is without a rule, so a reader can begin with RULES.md."""
+    text = (ROOT / "RULES.md").read_text(encoding="utf-8")
+    rooms = [*map(ROOT.joinpath, ("farm", "workers", "provisioner")), *ROOT.glob("farm_*")]
+    found = [path for room in rooms for path in room.rglob("__init__.py")]
+    packages = {path.parent.relative_to(ROOT).as_posix() for path in found}
+    packages = {package for package in packages if "tests" not in package.split("/")}
+    named = [path for path, _ in PLACE.findall(text)]
+    missing = [name for name in packages if not any(path.startswith(f"{name}/") for path in named)]
+    assert missing == []
+
+
+def test_numbers_that_the_rules_name_stand_in_the_files_beside_them():
+    """A reader who wants a rule's number looks for its name, in capitals, where the rule is."""
+    text = (ROOT / "RULES.md").read_text(encoding="utf-8")
+    for rule in re.findall(r"(?m)^- .*`$", text):
+        sources = [(ROOT / path).read_text(encoding="utf-8") for path, _ in PLACE.findall(rule)]
+        names = set(re.findall(r"\b[A-Z][A-Z_]{3,}\b", PLACE.sub("", rule))) - NOT_NUMBERS
+        lacking = [name for name in names if not any(name in source for source in sources)]
+        assert lacking == [], rule
