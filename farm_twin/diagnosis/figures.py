@@ -39,6 +39,7 @@ from farm_twin.diagnosis.occupancy import (
     Spans,
     Steps,
     counts_at,
+    most_in_use,
     refuse_more_than_slots,
     steps_of,
     unlike_slots,
@@ -67,6 +68,9 @@ MAX_CORRELATION = 0.9
 one by one, whatever the runners do."""
 MAX_JOBS_OF_EPHEMERAL = 1.5
 """Mean number of jobs of a runner, below which it is one that runs a single job."""
+MIN_SHARE_AT_MOST = 0.5
+"""Share of the waiting while about as many slots were in use as ever, from which there are no more.
+"""
 
 
 class PlatformFigures(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
@@ -84,6 +88,8 @@ class PlatformFigures(msgspec.Struct, frozen=True, kw_only=True, rename=json_nam
     mean_slots: float
     #: that it is said to have; None: nothing is said, or they are not its alone
     slots_told: float | None = None
+    #: the most slots in use, taken for all there are, where jobs take several and no number is told
+    slots_in_use: float | None = None
     #: runners come for jobs, and leave
     grows: bool = False
     #: waits that ended with the first job of a new runner, and how long they were
@@ -302,11 +308,23 @@ class PlatformRecords:
         #: slots that each job counts for: where only their number is known, as many as it took
         self._width: Floats | float = 1.0
         held = on_runners if runners or told is not None else attempts.taken(self._has_run)
+        self._unlike_slots = unlike_slots(attempts.slots)
+        #: jobs count for the slots that they took: what a runner has is not told by their number
+        self._counts_slots = (
+            told is not None
+            or bool(self._unlike_slots)
+            or (not runners and bool(np.any(attempts.slots != 1.0)))
+        )
         weights: Floats | float = 1.0
-        if not runners and told is not None:
+        if self._counts_slots:
             self._width = attempts.slots
             weights = held.slots
         self._held = Spans(held.started_at, self._ends_of(held), weights)
+        self._slots_of_runners = np.array([runner.slots for runner in runners], np.float64)
+        if self._counts_slots and runners:
+            self._slots_of_runners = np.array(
+                [most_in_use(self._held, slice(*rows)) for rows in pairwise(edges)]
+            )
         self._most_busy = 0
         if len(self._held.begins):
             self._most_busy = most_at_once(self._held.begins, self._held.ends, resolution)
@@ -332,12 +350,13 @@ class PlatformRecords:
         peak_hour, peak_wait = worst_hour(attempts, zone)
         on_share(0.5)
 
-        turnaround = spread_of(self._turnarounds())
+        # where jobs are of many sizes, the next one may wait for more slots than one job left
+        turnaround = spread_of([] if self._unlike_slots else self._turnarounds())
         on_share(0.7)
         time_between = 0.0
         if turnaround.count >= MIN_TURNAROUNDS:
             time_between = turnaround.p50 or 0.0
-        own_load = load + rate * time_between
+        own_load = load + rate * time_between * float(np.mean(self._width))
         utilization = None
         served_per_hour = None
         if mean_slots:
@@ -350,9 +369,13 @@ class PlatformRecords:
         known_waits = attempts.waited[~np.isnan(attempts.waited)]
         since_submission = (attempts.started_at - attempts.submitted_at)[~np.isnan(attempts.waited)]
         new_runner_waits = self._waits_for_new_runners()
-        limit = self._most_busy
+        limit: float = self._most_busy
+        slots_in_use = None
         if self._told is not None:
-            limit = int(self._told)
+            limit = self._told
+        elif self._counts_slots:
+            limit = float(steps.slots.max(initial=0.0))
+            slots_in_use = limit or None
         servers = None
         if other_load and self._runners and not attempts.hosted.any():
             # runners are counted once, however many platforms' jobs they run
@@ -381,6 +404,7 @@ class PlatformRecords:
             slots_seen=float(steps.slots.max(initial=0.0)),
             mean_slots=mean_slots,
             slots_told=self._told,
+            slots_in_use=slots_in_use,
             grows=self._grows(steps, new_runner_waits),
             new_runner_wait=spread_of(new_runner_waits),
             shortest_wait=quantile(known_waits, 0.01) if len(known_waits) else None,
@@ -388,7 +412,7 @@ class PlatformRecords:
             if len(known_waits)
             else None,
             shared_with=self._shared_with(),
-            runner_slots=int(np.median([runner.slots for runner in self._runners] or [1])),
+            runner_slots=int(np.median(self._slots_of_runners)) if self._runners else 1,
             busy_at_once=self._most_busy,
             offered_load=load,
             other_load=other_load,
@@ -411,7 +435,7 @@ class PlatformRecords:
             peak_wait_p95=peak_wait,
             stall_time=_stall_time(self._with_waits_that_ended(steps)),
             arrivals_are_measured=self._are_measured,
-            unlike_slots=unlike_slots(attempts.slots),
+            unlike_slots=self._unlike_slots,
             servers_needed=servers,
         )
 
@@ -428,16 +452,21 @@ class PlatformRecords:
         there = Spans(
             np.array([runner.joined_at for runner in self._runners], np.float64),
             np.array([runner.gone_at for runner in self._runners], np.float64),
-            np.array([runner.slots for runner in self._runners], np.float64),
+            self._slots_of_runners,
         )
         steps = steps_of(waiting, self._held, there, self.begins, self.ends)
         if self._told is not None:
             told_slots = np.full(len(steps.at), self._told)
             return msgspec.structs.replace(steps, slots=told_slots)
-        if not self._is_ephemeral:
-            return steps
-        most_slots = np.where(steps.has_begun, float(self._most_busy), 0.0)
-        return msgspec.structs.replace(steps, slots=most_slots)
+        most: float = self._most_busy
+        if self._counts_slots:
+            most = float(steps.busy.max(initial=0.0))
+        if self._is_ephemeral or (self._counts_slots and not self._runners):
+            most_slots = np.where(steps.has_begun, most, 0.0)
+            at_most = msgspec.structs.replace(steps, slots=most_slots)
+            if self._is_ephemeral or (at_most.full_while_waiting(most) or 0.0) >= MIN_SHARE_AT_MOST:
+                return at_most
+        return steps
 
     def _with_waits_that_ended(self, steps: Steps) -> Steps:
         """Return the counts with the waiting jobs that were started at last.
@@ -533,6 +562,8 @@ class PlatformRecords:
     def _time_for_others(self) -> float:
         """Return how long its runners ran jobs of other platforms, seconds."""
         run_times = self._on_runners.ran
+        if self._counts_slots:
+            run_times = run_times * self._on_runners.slots
         is_other = self._on_runners.platform.codes != self.attempts.platform.codes[0]
         return _sum(run_times[is_other & ~np.isnan(run_times)])
 

@@ -77,7 +77,7 @@ class Steps(msgspec.Struct, frozen=True):
         free = np.maximum(0.0, 1.0 - self.busy[has_slots] / self.slots[has_slots])
         return _share(waited * free, waited)
 
-    def full_while_waiting(self, most: int) -> float | None:
+    def full_while_waiting(self, most: float) -> float | None:
         """Return the share of the waiting while about as many were busy; None: none waited."""
         waited = self.waiting * self.lasts
         is_full = self.busy >= max(1.0, MIN_SHARE_OF_FULL * most)
@@ -115,6 +115,14 @@ def _counts(
     np.add.at(change, begins, weight)
     np.add.at(change, ends, -weight)
     return np.cumsum(change)
+
+
+def most_in_use(spans: Spans, rows: slice) -> float:
+    """Return the largest sum of the weights of some of these spans that lasted at once."""
+    begins, ends = spans.begins[rows], spans.ends[rows]
+    weights = spans.weights[rows] if isinstance(spans.weights, np.ndarray) else spans.weights
+    at = np.unique([begins, ends])
+    return float(counts_at(at, begins, ends, weights).max(initial=0.0))
 
 
 def steps_of(waits: Spans, busy: Spans, runners: Spans, begins: float, ends: float) -> Steps:

@@ -52,6 +52,8 @@ class SanityLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 LIMITS = SanityLimits()
+MAX_NAMED, MAX_NAME = 4, 80
+"""Platforms that are named in a sentence, and the characters of each."""
 MAX_SAMPLE = 500
 """Attempts whose unused columns are read."""
 _OF_SLOTS = re.compile(
@@ -309,6 +311,28 @@ def columns_of_slots_unused(examined: Examined) -> Finding | None:
     )
 
 
+def slots_that_were_in_use(examined: Examined) -> Finding | None:
+    """Jobs take several slots, and how many there are is known from those in use alone."""
+    platforms = [
+        one
+        for one in examined.figures.platforms
+        if one.slots_in_use and (one.wait_p95 is None or one.wait_p95 > examined.objective)
+    ]
+    if not platforms:
+        return None
+    most = ", ".join(
+        f"{one.slots_in_use:,g} of {one.platform or '(no labels)'}"[:MAX_NAME]
+        for one in platforms[:MAX_NAMED]
+    )
+    return Finding(
+        rule="slots that were in use",
+        text=f"jobs take several slots, and the most that were in use are taken for all: {most}",
+        effect="weakens",
+        platforms=tuple(one.platform for one in platforms),
+        reversed_if="there are more slots than were ever in use at once (--slots says how many)",
+    )
+
+
 def one_id_with_different_times(examined: Examined) -> Finding | None:
     """Several attempts have one id: tries at a job, or jobs of several files."""
     count = examined.noted(SAME_ID)
@@ -426,6 +450,7 @@ RULES: tuple[Callable[[Examined], Finding | None], ...] = (
     numbers_without_a_unit,
     overlaps_by_a_sliver,
     columns_of_slots_unused,
+    slots_that_were_in_use,
     one_id_with_different_times,
     runners_that_live_for_their_jobs,
     labels_of_one_run,

@@ -29,6 +29,10 @@ ABOUT_SLOTS: tuple[Kind, ...] = ("short of servers", "bursts", "fine")
 """Verdicts that say how many slots would do."""
 
 
+MORE_SLOTS = 1.25
+"""Times as many slots as were in use: a verdict that is another one then is said to hang on it."""
+
+
 class VerdictLimits(msgspec.Struct, frozen=True, kw_only=True):
     """From where on a figure is worth a word, or decides over the verdict."""
 
@@ -163,6 +167,13 @@ def _assumptions(
     if told is not None:
         more = _kind_with(figures, (told + 1) / told, resolution, objective)
         yield Assumption("slots", f"{told:g}, as told", f"with {told + 1:g}: {more}")
+    elif figures.slots_in_use:
+        more = _kind_with(figures, MORE_SLOTS, resolution, objective)
+        yield Assumption(
+            "slots",
+            f"{figures.slots_in_use:g}, the most that were in use",
+            f"with {MORE_SLOTS * figures.slots_in_use:.0f}: {more}",
+        )
     elif not figures.runners and not figures.hosted:
         yield Assumption("slots", "not known", "with --slots N, or a column of runners: a verdict")
     elif figures.runners and not figures.grows and not figures.ephemeral:
@@ -240,8 +251,9 @@ def _reason(figures: PlatformFigures, resolution: float, objective: float) -> tu
     waits = _waits(figures)
     would_do = _slots_that_would_do(figures, objective)
     is_short = (figures.utilization or 0.0) >= LIMITS.min_utilization
-    if figures.unlike_slots and not (figures.slots_told and is_short):
-        return "cannot tell", f"{waits}, but {figures.unlike_slots}"
+    has_idle_slots = (figures.idle_while_waiting or 0.0) >= LIMITS.min_idle_share
+    if figures.unlike_slots and (not figures.mean_slots or has_idle_slots):
+        return "cannot tell", f"{waits}, but {figures.unlike_slots}{_settled_by(figures)}"
     if figures.hosted:
         return "short of servers", (
             f"{waits}; hosted runners, but never more than {figures.busy_at_once} at once, and "
@@ -252,12 +264,12 @@ def _reason(figures: PlatformFigures, resolution: float, objective: float) -> tu
         return "boot time", (
             f"{waits}; {_new_runners(figures)}: keep runners ready, or have them start sooner"
         )
-    if figures.runners == 0 and figures.slots_told is None:
+    if figures.runners == 0 and figures.slots_told is None and not figures.slots_in_use:
         return "cannot tell", (
             f"{waits}, but the records name no runners; the load is {figures.offered_load:.1f} "
-            f"busy slots on average{would_do}"
+            f"busy slots on average{_settled_by(figures)}{would_do}"
         )
-    if (figures.idle_while_waiting or 0.0) >= LIMITS.min_idle_share:
+    if has_idle_slots:
         return "not capacity", f"{waits}, {_why_slots_were_idle(figures)}"
     if is_short:
         return "short of servers", (
@@ -270,6 +282,11 @@ def _reason(figures: PlatformFigures, resolution: float, objective: float) -> tu
         f"of the time; while jobs waited {figures.busy_share_while_waiting or 0:.0%}"
         f"{_worst_hour(figures)}{would_do}"
     )
+
+
+def _settled_by(figures: PlatformFigures) -> str:
+    """Return what would tell how many slots there are; nothing, if that was told."""
+    return "" if figures.slots_told else " (--slots N, all that the platform has, settles it)"
 
 
 def _new_runners(figures: PlatformFigures) -> str:

@@ -19,6 +19,7 @@ from typing import Literal
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from farm.columns import Floats
 from farm.core.fields import json_name
@@ -36,6 +37,7 @@ Kind = Literal[
     "cap",
     "gate",
     "idle runners",
+    "subset",
     "stall",
     "several slots",
 ]
@@ -74,6 +76,8 @@ class Flag(msgspec.Struct, frozen=True, rename=json_name):
     text: str
     #: little of the waiting is explained by it: it says nothing against the twin
     small: bool = False
+    #: jobs of the whole pool that run at once, at most: its twin has as many slots
+    limit: int | None = None
 
 
 def flags_of(shape: Shape, load: PoolLoad) -> Iterator[Flag]:
@@ -158,6 +162,30 @@ def hidden_order(overtaken: float) -> Flag:
         "hidden order",
         f"{overtaken:.0%} of the starts were of jobs that a younger one had overtaken, and no "
         "column explains the order: the mean may hold, the p95 does not",
+    )
+
+
+def labels_of_a_part(shape: Shape, load: PoolLoad, overtaken: float) -> Flag | None:
+    """Return that jobs overtook others as not all runners are for all labels; None: these are."""
+    for label in shape.platforms:
+        attempts = [attempt for attempt in load.attempts if attempt.platform == label]
+        part = "" if shape.ephemeral else _part_of_runners(attempts, shape.ever)
+        if part:
+            return Flag(
+                "subset", f"{overtaken:.0%} of the starts were of jobs that a younger one had "
+                f"overtaken: {part}",
+            )  # fmt: skip
+    return None
+
+
+def _part_of_runners(attempts: Sequence[Attempt], ever: int) -> str:
+    """Return that jobs of a label ran on some of the runners only; empty: on all."""
+    count = len({attempt.runner for attempt in attempts})
+    if count >= ever or len(attempts) < ON_EACH * count:
+        return ""
+    return (
+        f"jobs of {attempts[0].platform or 'no label'}, which waited so, only ever ran on "
+        f"{count:,} of the {ever:,} runners, so the others are not for them"
     )
 
 
@@ -249,7 +277,10 @@ class _IdleWaiting:
             capped = float(weight[counts >= most].sum() / weight.sum())
             what = f"{name} {value}"
             share = len(members) / len(self.load.attempts)
-            if capped >= MOSTLY and share < 1 - 1e-9:
+            if capped >= MOSTLY and name == "label" and (part := self._part(members)):
+                flag = Flag("subset", f"{says}: {part}")
+                score = 2 + explains - share
+            elif capped >= MOSTLY and share < 1 - 1e-9:
                 flag = Flag(
                     "cap",
                     f"{says}; a cap of {most} at once on {what} explains {explains:.0%}",
@@ -292,7 +323,8 @@ class _IdleWaiting:
         return Flag(
             "cap",
             f"{says}, and while {most:,} jobs ran: a cap of {most:,} at once on the whole pool, "
-            f"which has {slots:,} slots",
+            f"which has {slots:,} slots; its twin has {most:,}, and more of them are a higher cap",
+            limit=most,
         )
 
     def _stalls(self, says: str) -> Flag | None:
@@ -320,23 +352,19 @@ class _IdleWaiting:
 
     def _subset(self, says: str) -> Flag | None:
         """Return that jobs of a label, which waited so, ran on a part of the runners only."""
-        attempts = self.load.attempts
-        runners: dict[str, set[str]] = defaultdict(set)
         jobs: dict[str, list[int]] = defaultdict(list)
-        for place, attempt in enumerate(attempts):
-            runners[attempt.platform].add(attempt.runner)
+        for place, attempt in enumerate(self.load.attempts):
             jobs[attempt.platform].append(place)
         total = float(self.own.sum())
-        for label, places in jobs.items():
-            count = len(runners[label])
-            is_part = count < self.shape.ever and len(places) >= ON_EACH * count
-            if is_part and total and self.own[places].sum() >= APART * total:
-                return Flag(
-                    "idle runners",
-                    f"{says}: jobs of {label or 'no label'}, which waited so, only ever ran on "
-                    f"{count:,} of the {self.shape.ever:,} runners, so the others are not for them",
-                )
+        for places in jobs.values():
+            part = self._part(np.array(places))
+            if part and total and self.own[places].sum() >= APART * total:
+                return Flag("subset", f"{says}: {part}")
         return None
+
+    def _part(self, places: NDArray[np.int64]) -> str:
+        attempts = [self.load.attempts[place] for place in places.tolist()]
+        return _part_of_runners(attempts, self.shape.ever)
 
     def _held(self, says: str) -> Flag | None:
         """Return that jobs waited beside idle runners while younger ones of their label started."""
@@ -362,7 +390,7 @@ class _IdleWaiting:
             "jobs that they need",
         )
 
-    def _groups(self) -> Iterator[tuple[str, str, Floats]]:
+    def _groups(self) -> Iterator[tuple[str, str, NDArray[np.int64]]]:
         attempts = self.load.attempts
         columns = {"label": [one.platform for one in attempts], "name": [o.kind for o in attempts]}
         columns["user"] = [one.user for one in attempts]

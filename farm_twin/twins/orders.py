@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from farm.columns import Floats
 from farm.core.queues.fair_share.node_score import weight
+from farm.core.queues.fair_share.path_keys import ATTRIBUTE_PREFIX, flaw_of_key
 from farm.records.attempt import Attempt
 from farm_twin.twins.pools import PoolLoad
 
@@ -54,12 +55,15 @@ def as_recorded(order: Order) -> Order:
 
 
 def _columns(attempts: Sequence[Attempt]) -> Iterator[tuple[str, list[str]]]:
-    """Yield the columns with which jobs may be charged to someone, with their values."""
+    """Yield the columns with which jobs may be charged to someone, as a scenario names them.
+
+    With their values. A level is none: it orders the jobs by itself.
+    """
     names = {key for one in attempts for key in one.attributes}
-    for name in ("user", *sorted(names - {"user"})):
+    for name in ("user", *sorted(names - {"user", "level"})):
         values = [one.traits.get(name, "") for one in attempts]
         if 1 < len(set(values)) <= MOST_INVOCATIONS:
-            yield name, values
+            yield name if flaw_of_key(name) is None else f"{ATTRIBUTE_PREFIX}{name}", values
 
 
 def order_seen(load: PoolLoad, pickup: float) -> Order | None:
@@ -71,6 +75,8 @@ def order_seen(load: PoolLoad, pickup: float) -> Order | None:
     if len(choices) < CHOICES:
         return None
     by_arrival = _amiss(choices, load.arrived)
+    if by_arrival <= SAME:
+        return {}
     found: list[tuple[float, Order]] = [
         (CLEARLY * by_arrival, {}),
         (_amiss(choices, load.ran), {"policy": "sjf"}),

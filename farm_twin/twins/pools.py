@@ -318,6 +318,28 @@ def shape_of(
     )
 
 
+def limited_to(shape: Shape, load: PoolLoad, jobs: int) -> Shape:
+    """Return the pool with as many slots as jobs of it ever run at once, however many it has.
+
+    A fixed pool stays one. The next job runs on any of the runners: so its delay is that from the
+    end that made room for it.
+    """
+    spans = _spans(load.attempts)
+    gaps = successions(spans, jobs, shape.clock.resolution)
+    turnaround = _usual(gaps) if len(gaps) >= LIMITS.min_gaps else shape.turnaround
+    whole_time = [(float(spans.started_at.min()), float(spans.ended_at.max()))]
+    pickup_time = _pickup(load.attempts, jobs, whole_time, turnaround)
+    return msgspec.structs.replace(
+        shape,
+        runners=jobs,
+        ever=jobs if shape.is_fixed else shape.ever,
+        slots=1,
+        pickup_time=pickup_time,
+        turnaround=max(turnaround, pickup_time),
+        turnarounds=len(gaps),
+    )
+
+
 def _runners_of(attempts: Sequence[Attempt], runners: Mapping[str, Runner]) -> PoolRunners:
     """Return who ran the attempts of a pool, which are all hosted or all not."""
     hosted = any(attempt.hosted for attempt in attempts)

@@ -38,9 +38,16 @@ from farm_twin.twins.baseline import (
 )
 from farm_twin.twins.calibration import ANEW, EXACT, MOST_SEARCHED, Fit, Search, explains_no_more
 from farm_twin.twins.candidates import Candidate, candidates_of, delayed
-from farm_twin.twins.flags import OVERTAKEN, Flag, flags_of, hidden_order, overtaking
+from farm_twin.twins.flags import (
+    OVERTAKEN,
+    Flag,
+    flags_of,
+    hidden_order,
+    labels_of_a_part,
+    overtaking,
+)
 from farm_twin.twins.orders import Order, as_recorded, order_seen, weights_alike
-from farm_twin.twins.pools import PoolLoad, Shape, pools_of, telling
+from farm_twin.twins.pools import PoolLoad, Shape, limited_to, pools_of, telling
 from farm_twin.twins.scenario_text import (
     ONE_POOL,
     UNJUDGED,
@@ -69,7 +76,7 @@ Certainty = Literal["sure", "likely", "cannot-tell"]
 """How sure an answer of a twin can be, at best."""
 SMALL = 5.0
 """Seconds by which jobs may err more by arrival than in the order of the recorded starts."""
-EXPLAINED = {"cap", "gate", "idle runners"}
+EXPLAINED = {"cap", "gate", "idle runners", "subset"}
 """Flags that explain why jobs overtake each other."""
 HOPELESS = {"several slots", "cap", "gate"}
 """Flags of what no pool of slots waits for, however it is sized."""
@@ -288,7 +295,8 @@ def _certainty(pools: Sequence[PoolTwin], open_loop: Releases | None) -> Certain
     grades = {pool.grade for pool in pools}
     if "none" in grades:
         return "cannot-tell"
-    if open_loop is not None or grades != {"each job"}:
+    is_capped = any(flag.limit is not None for pool in pools for flag in pool.flags)
+    if open_loop is not None or is_capped or grades != {"each job"}:
         return "likely"
     return "sure"
 
@@ -536,12 +544,17 @@ def _fitted(
 ) -> _Fitted:
     middle = _middle(load.arrived)
     flags = list(flags_of(shape, load))
+    limit_of_pool = next((flag.limit for flag in flags if flag.limit is not None), None)
+    if limit_of_pool is not None:
+        shape = limited_to(shape, load, limit_of_pool)
     half = middle if middle >= ENOUGH else len(load.waited)
     played = slice(0, min(half, MOST_CALIBRATED))
     if any(one.first_plan is not None for one in candidates_of(shape)):
         played = telling(load, half, MOST_CALIBRATED)
     # no pool of slots explains it: the first one shows by how much
-    is_hopeless = any(one.kind in HOPELESS and not one.small for one in flags)
+    is_hopeless = any(
+        flag.kind in HOPELESS and not flag.small and flag.limit is None for flag in flags
+    )
     if is_hopeless:
         limit = limit._replace(until=0.0)
     fits, search, hidden = _calibrated(shape, load, order, played, limit, show)
@@ -691,7 +704,7 @@ def _calibrated(
     if not (in_order or order):
         by_arrival = search.fit(msgspec.structs.replace(fits[0].candidate, scheduling={}))
         if by_arrival.error - fits[0].error > SMALL:
-            hidden = hidden_order(overtaken)
+            hidden = labels_of_a_part(shape, load, overtaken) or hidden_order(overtaken)
     return fits, search, hidden
 
 

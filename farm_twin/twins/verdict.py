@@ -31,7 +31,7 @@ MAX_MARK = 300
 """Characters of a reason that a scenario keeps."""
 HARMLESS: Final[tuple[Kind, ...]] = ("lost attempts", "never saturated")
 """Flags that say nothing against the waits."""
-REORDERED: Final[tuple[Kind, ...]] = ("hidden order", "several slots", "stall")
+REORDERED: Final[tuple[Kind, ...]] = ("hidden order", "subset", "several slots", "stall")
 """Flags of pools whose jobs wait for slots, though in another order, of other sizes, or not at some
 time: how near their twin is on average says how rough it is. What others wait for is no slot, so a
 twin that waits as long does so by chance."""
@@ -42,6 +42,7 @@ HELP: Final[Mapping[Kind, str]] = {
     "gate": "a column with the instants from which jobs waited for a runner only: "
     "--column eligible=approved_at",
     "idle runners": "the records of all who use these runners, in one call",
+    "subset": "the records of these labels alone, and those of the others (farm admin trace slice)",
     "stall": "the records without that time (farm admin trace slice)",
     "several slots": "platforms by size",
 }
@@ -69,7 +70,11 @@ def verdict_of(check: Check | None, flags: Sequence[Flag], *, has_waits: bool = 
         flags: what no pool of slots explains.
         has_waits: some job of the farm waited.
     """
-    blocking = [flag for flag in flags if flag.kind not in HARMLESS and not flag.small]
+    blocking = [
+        flag
+        for flag in flags
+        if flag.kind not in HARMLESS and not flag.small and flag.limit is None
+    ]
     remarks = "; ".join(flag.text for flag in flags if flag not in blocking)
     if check is None:
         return _none(f"too few jobs to check ({ENOUGH} in each half are needed)", HELP_TO_CHECK)

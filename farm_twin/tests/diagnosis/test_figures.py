@@ -107,6 +107,38 @@ def test_parts_of_slots_are_rounded_up():
     assert needed[0.5] == math.ceil(needed[1.0] / 2)
 
 
+def test_processors_in_use_are_the_capacity_of_jobs_that_take_several():
+    """Two jobs on four nodes of five were no capacity at all, as no node could be named."""
+    jobs = [replace(job, runner="", slots=128.0) for job in played(jobs=60, servers=2)]
+    jobs = [replace(job, slots=100.0) if number % 9 == 0 else job for number, job in
+            enumerate(jobs)]  # fmt: skip
+    [verdict] = judged(jobs)
+    assert (verdict.kind, verdict.grade) == ("short of servers", "likely")
+    assert "unless there are more slots than were ever in use" in verdict.text
+    assert "capacity 256 " in verdict.text
+
+
+def test_a_node_counts_with_the_processors_that_were_in_use_on_it():
+    """Of jobs of one and of twelve processors the sum on each node was its capacity."""
+    jobs = [
+        replace(job, slots=1.0 if number % 3 else 12.0)
+        for number, job in enumerate(played(servers=4))
+    ]
+    found = figures(jobs)
+    assert (found.slots_in_use, found.runner_slots) == (48.0, 12)
+    # of few jobs that fill a node most of it is idle, and that says nothing of its number
+    [verdict] = judged(jobs)
+    assert verdict.kind == "cannot tell"
+    assert "(--slots N, all that the platform has, settles it)" in verdict.text
+
+
+def test_told_slots_are_those_of_jobs_that_take_several():
+    """On 32 processors that were told, eight jobs of four at once looked like a quarter."""
+    jobs = [replace(job, slots=4.0) for job in played(servers=8)]
+    [verdict] = diagnose(bundle_of(jobs, capacity=32.0), UTC, OBJECTIVE).verdicts
+    assert (verdict.kind, verdict.grade) == ("short of servers", "sure")
+
+
 def test_jobs_that_gave_up_are_load_and_not_fine():
     """Those that started waited little: they are the ones that were lucky."""
     attempts = played(servers=5, patience=250.0)
