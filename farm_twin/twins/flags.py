@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from farm.columns import Floats
+from farm.columns import Flags, Floats
 from farm.core.fields import json_name
 from farm.records.attempt import Attempt
 from farm.units import format_roughly
@@ -277,7 +277,7 @@ class _IdleWaiting:
             capped = float(weight[counts >= most].sum() / weight.sum())
             what = f"{name} {value}"
             share = len(members) / len(self.load.attempts)
-            if capped >= MOSTLY and name == "label" and (part := self._part(members)):
+            if name == "label" and (part := self._part(members, held, weight)):
                 flag = Flag("subset", f"{says}: {part}")
                 score = 2 + explains - share
             elif capped >= MOSTLY and share < 1 - 1e-9:
@@ -357,14 +357,23 @@ class _IdleWaiting:
             jobs[attempt.platform].append(place)
         total = float(self.own.sum())
         for places in jobs.values():
-            part = self._part(np.array(places))
+            part = _part_of_runners([self.load.attempts[n] for n in places], self.shape.ever)
             if part and total and self.own[places].sum() >= APART * total:
                 return Flag("subset", f"{says}: {part}")
         return None
 
-    def _part(self, places: NDArray[np.int64]) -> str:
-        attempts = [self.load.attempts[place] for place in places.tolist()]
-        return _part_of_runners(attempts, self.shape.ever)
+    def _part(self, places: NDArray[np.int64], held: Flags, weight: Floats) -> str:
+        """Return that jobs of a label ran on a part of the runners, busy while it was ``held``."""
+        attempts = self.load.attempts
+        part = _part_of_runners([attempts[place] for place in places.tolist()], self.shape.ever)
+        if not part:
+            return ""
+        runners = {attempts[place].runner for place in places.tolist()}
+        rows = np.array([attempt.runner in runners for attempt in attempts])
+        ends = self.started + self.load.ran + self.shape.turnaround
+        busy = counts_at(self.at, self.started[rows], ends[rows])[held]
+        is_full = busy >= len(runners) * self.shape.slots
+        return part if weight[is_full].sum() >= MOSTLY * weight.sum() else ""
 
     def _held(self, says: str) -> Flag | None:
         """Return that jobs waited beside idle runners while younger ones of their label started."""

@@ -107,7 +107,7 @@ def test_parts_of_slots_are_rounded_up():
     assert needed[0.5] == math.ceil(needed[1.0] / 2)
 
 
-def test_processors_in_use_are_the_capacity_of_jobs_that_take_several():
+def test_processors_in_use_are_all_for_jobs_that_take_several():
     """Two jobs on four nodes of five were no capacity at all, as no node could be named."""
     jobs = [replace(job, runner="", slots=128.0) for job in played(jobs=60, servers=2)]
     jobs = [replace(job, slots=100.0) if number % 9 == 0 else job for number, job in

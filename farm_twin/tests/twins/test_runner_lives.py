@@ -93,6 +93,20 @@ def test_an_order_shows_by_what_was_chosen(tmp_path, sizing, order):
     assert order_seen(load, shape.pickup_time) == order
 
 
+def test_an_order_by_any_column_is_one_that_a_scenario_has(tmp_path):
+    """A column of another name ended the command, and so did one of levels."""
+    weights = {"infra": 3}
+    shape, load = pool_of(
+        recorded(tmp_path, {**SIZED, "provisioner": SOME}, fair_share=["team"], weights=weights)
+    )
+    attempts = [
+        msgspec.structs.replace(one, attributes={"squad": one.attributes["team"], "level": "1"})
+        for one in load.attempts
+    ]
+    seen = order_seen(msgspec.structs.replace(load, attempts=attempts), shape.pickup_time)
+    assert seen == {"fair_share": ["attribute:squad"], "weights": weights}
+
+
 def test_weights_between_which_few_slots_cannot_tell(tmp_path):
     """With three slots, of which two are one team's and then one, 2 and 3 to 1 are the same."""
     order = {"fair_share": ["team"], "weights": {"infra": 3}}
