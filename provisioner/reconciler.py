@@ -55,6 +55,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     pool: str
     running: bool = True
     #: it has ended as one that is stopped in order does: its builder's loss counts against no job
+    #: (``farm.core.jobs.requeueing``)
     excused: bool = False
     #: its state, as text
     detail: str = ""

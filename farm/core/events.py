@@ -153,8 +153,8 @@ class BuilderLost(_Event, frozen=True):
 
     builder: str
     reason: str = ""
-    #: it was asked to leave: its attempts do not count against their jobs (``retries``). So it is
-    #: called from the container's end (``Instance``) to the queue (``Requeuer.give_back``)
+    #: it was asked to leave: its attempts do not count against their jobs (which losses are such:
+    #: ``farm.core.jobs.requeueing``)
     excused: bool = False
     #: its machine was stopped for a while: in a fixed pool what replaces it has its name, so that
     #: what is known of the machine by that name stays true

@@ -260,7 +260,8 @@ class DockerBackend(Backend):
         excused = False
         if not running:
             lines = self._last_log_lines(container)
-            # asked to stop, and killed as the machine was too busy for it to end in time
+            # which ends are excused: farm.core.jobs.requeueing. This one was asked to stop, and
+            # killed as the machine was too busy for it to end in time
             was_stopped = KILLED.match(detail) and any(STOPPING in line for line in lines)
             excused = bool(LEFT.match(detail) or was_stopped)
             detail += f"; it said: {lines[-1][:300]}" if lines else ""

@@ -1,12 +1,26 @@
 """Void and failed attempts: the job is requeued or ends, and the slot is used again.
 
-Where failures are judged (``max_resets``), an attempt that failed (its job did, or its builder did
-not know of it) raises the counts of its job and of its builder. While they are equal the job is
-retried; the one with the higher count is to blame: the job fails, or the builder is cleaned, and at
-its fifth failure taken out of service. A success resets the builder's count to zero. A job that was
-being cancelled ends as cancelled, whatever the judgement; its builder is judged nevertheless.
-Failed attempts leave nothing to resume, so they are judged as Launchpad judges failures at
-dispatch.
+*Which losses count.* An attempt that is void because its builder was lost, or does not know of it,
+counts against its job's ``retries``; a lost builder also against ``max_builders_lost``. A loss that
+is *excused* counts against neither: the builder had been asked to leave, and the job only waits
+again. The flag has this name from where the loss is noticed to ``give_back``. Excused are
+
+- a container that ended in order: with exit code 0 or 143 (SIGTERM), or with 137 (killed) after it
+  had announced its warm shutdown, since then it was only too slow (``DockerBackend._instance``).
+  The reconciler gives its builder up, and the message ``GiveUpBuilder`` takes the flag by
+  ``Hosts.give_up`` into ``BuilderLost``;
+- a host that said that it leaves (``Hosts.hear``);
+- what was there before this scheduler, and is not now: a container that it has never heard, and a
+  builder of whose host nothing is known. They were stopped with the farm, as far as can be known
+  (``Protocol.settle``, ``Protocol.go_on``).
+
+*Judged failures.* Where failures are judged (``max_resets``), an attempt that failed (its job did,
+or its builder did not know of it) raises the counts of its job and of its builder. While they are
+equal the job is retried; the one with the higher count is to blame: the job fails, or the builder
+is cleaned, and at its fifth failure taken out of service. A success resets the builder's count to
+zero. A job that was being cancelled ends as cancelled, whatever the judgement; its builder is
+judged nevertheless. Failed attempts leave nothing to resume, so they are judged as Launchpad judges
+failures at dispatch.
 """
 
 from __future__ import annotations

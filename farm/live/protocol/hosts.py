@@ -107,7 +107,8 @@ class Hosts:
             host: the host.
             at: now, farm time.
             reason: why, for people.
-            excused: it was asked to leave. It may be started again, as by farm down and farm up.
+            excused: it was asked to leave, so that the loss counts against no job
+                (``farm.core.jobs.requeueing``). It may be started again, as by farm down, farm up.
             returns: it was not, and yet is started again, with its farm.
         """
         if host.plays and not excused:  # a host without builders had been dismissed

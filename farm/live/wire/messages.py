@@ -162,7 +162,8 @@ class GiveUpBuilder(_Report, frozen=True, tag="give-up"):
 
     builder: str
     reason: str
-    #: its machine was stopped in order; ``left`` in the message, as in those of earlier releases
+    #: its machine was stopped in order: the loss counts against no job
+    #: (``farm.core.jobs.requeueing``); ``left`` in the message, as in those of earlier releases
     excused: bool = msgspec.field(default=False, name="left")
 
 
