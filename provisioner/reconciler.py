@@ -245,7 +245,8 @@ def _without_future(keeping: Keeping, now: float, patience: Patience) -> Keeping
 def boots_allowed(keeping: Keeping, wanted: int, now: float, *, is_booting: bool) -> int:
     """Return how many of the wanted builders may boot now.
 
-    While boots fail, one builder at a time is tried, after a pause that doubles with each failure
+    All limits of booting are listed in ``farm.core.pools.keeper``. This is one of them: while boots
+    fail, one builder at a time is tried, after a pause that doubles with each failure
     (``failed``).
 
     Args:

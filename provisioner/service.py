@@ -58,6 +58,7 @@ LOST_AFTER = 5.0
 #: pools are planned every few seconds at most
 LEASE_TIME = 4.0
 #: instances that are being started at a time: an Engine does so in parallel, within its machine
+#: (all limits of booting: ``farm.core.pools.keeper``)
 LAUNCHES_AT_ONCE = 8
 #: stands among troubles for every pool
 ALL = ""

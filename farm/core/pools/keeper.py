@@ -1,4 +1,24 @@
-"""Keeps pools at their size: which builders are requested, with which name and number."""
+"""Keeps pools at their size: which builders are requested, with which name and number.
+
+*How many builders of a pool boot at once* is limited in several places. What is beyond a limit is
+not queued: the next plan or look asks for it again.
+
+===============================  ====================================  ============================
+limit                            applied by                            beyond it
+===============================  ====================================  ============================
+the pool's maximum, in which     ``plan_for_size`` of its algorithm,   not requested; the next
+draining builders count, too     again ``PoolKeeper.grow``             plan asks again
+``MAX_STARTS`` for each plan     ``PoolKeeper.grow``                   the same
+an algorithm's own pace, as in   the algorithm                         the same
+gitlab's ``max_booting``
+one at a time while boots fail,  the provisioner of a live farm,       the same; no container is
+after a pause that doubles       ``boots_allowed``                     started until then
+``LAUNCHES_AT_ONCE`` containers  the provisioner of a live farm,       stays requested, and starts
+that an Engine is starting       ``Launches``                          at a later look
+===============================  ====================================  ============================
+
+A fixed pool requests all that it misses at once, and has no other limit than the last two.
+"""
 
 from __future__ import annotations
 

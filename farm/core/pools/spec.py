@@ -10,7 +10,7 @@ from farm.core.contention.laws import ContentionLaw, LoadLimits
 from farm.core.model import Builder
 
 MAX_STARTS = 1000
-"""Builders that one plan may start; its provisioner plans the rest again."""
+"""Builders that one plan may start; its provisioner plans the rest again (``pools.keeper``)."""
 
 
 class Behaviour(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
