@@ -41,9 +41,7 @@ OWN_POLICY = "def key(job, estimate, at, serial):\n    return ({}serial,)\n"
 @pytest.fixture(autouse=True)
 def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep short runs, too, as their inputs."""
-    limits = ("simulated_run", "farm.app.runs"), ("run_recorder", "farm.app.recorded")
-    for module, package in limits:
-        monkeypatch.setattr(f"{package}.{module}.MIN_JOBS_AS_INPUTS", 2)
+    monkeypatch.setattr("farm.app.recorded.run_recorder.MIN_JOBS_AS_INPUTS", 2)
 
 
 @pytest.fixture
@@ -140,7 +138,6 @@ def test_short_runs_and_those_that_take_long_are_written(
     with monkeypatch.context() as patch:
         patch.setattr("farm.app.recorded.run_recorder.MAX_TIME_AGAIN", 0.0)
         assert names(kept(traced, tmp_path / "long", "reference")) == FULL
-    monkeypatch.setattr("farm.app.runs.simulated_run.MIN_JOBS_AS_INPUTS", 5)
     monkeypatch.setattr("farm.app.recorded.run_recorder.MIN_JOBS_AS_INPUTS", 5)
     for engine in ("auto", "reference"):
         assert names(kept(traced, tmp_path / engine, engine)) == FULL

@@ -85,8 +85,7 @@ def test_a_run_that_cannot_be_kept_is_played(farm, tmp_path: Path):
 @pytest.fixture
 def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep the small scenario's runs as their inputs."""
-    for module in ("farm.app.runs.simulated_run", "farm.app.recorded.run_recorder"):
-        monkeypatch.setattr(f"{module}.MIN_JOBS_AS_INPUTS", 5)
+    monkeypatch.setattr("farm.app.recorded.run_recorder.MIN_JOBS_AS_INPUTS", 5)
 
 
 @pytest.mark.usefixtures("few_are_many")

@@ -27,9 +27,24 @@ from farm.scenario import Scenario
 from farm.workload import Workload
 
 MIN_JOBS_AS_INPUTS = 20_000
-"""Jobs. With fewer of them jobs and events, some 20 MB, are written in tenths of a second."""
+"""Jobs from which on a simulation is kept as its inputs, unless it was asked for in full.
+
+Fewer jobs and their events, some 20 MB, are written in tenths of a second."""
 MAX_TIME_AGAIN = 10.0
 """Seconds of a processor. What took longer to play is not played again to be looked at."""
+
+
+def jobs_without_log(out: Path | None, *, in_full: bool, keep_events: bool) -> float:
+    """Return from how many jobs on a compiled run needs no event log.
+
+    Args:
+        out: the run directory to make; None: the run is kept in memory only.
+        in_full: the run directory is to have the events of any number of jobs.
+        keep_events: in memory, the events are kept too.
+    """
+    if keep_events or (out is not None and in_full):
+        return math.inf
+    return 0.0 if out is None else MIN_JOBS_AS_INPUTS
 
 
 class RunRecorder:

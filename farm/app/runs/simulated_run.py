@@ -13,7 +13,7 @@ import numpy as np
 
 from farm.app.inputs import can_be_read_again, digests_of
 from farm.app.recorded.result import Result
-from farm.app.recorded.run_recorder import MIN_JOBS_AS_INPUTS, RunRecorder
+from farm.app.recorded.run_recorder import RunRecorder, jobs_without_log
 from farm.app.runs.own_parts import NONE, OwnParts
 from farm.assembly import complaints, estimator_of, make_rules, run_info
 from farm.core.driver import Observer
@@ -97,18 +97,13 @@ def simulated_run(
         inputs=inputs,
         keep_events=keep_events,
     )
-    log_below = 0.0
-    if keep_events or (out is not None and in_full):
-        log_below = math.inf
-    elif out is not None:
-        log_below = MIN_JOBS_AS_INPUTS
     began = time.monotonic()
     run = chosen(
         setting,
         estimator,
         workload.jobs,
         engine=engine,
-        log_below=log_below,
+        log_below=jobs_without_log(out, in_full=in_full, keep_events=keep_events),
         discard_ended=not held,
         watch=watch,
         around=around,
