@@ -1,7 +1,8 @@
 """BOINC's estimate, top to bottom: which history is used, the speed that it shows, the time.
 
 1. ``climb_ladder`` looks for the best history that is long enough: that of this host with the
-   version, else that of the version on all hosts, else the host's benchmark. It gives a speed.
+   version, else that of the version on all hosts, else the host's *benchmark*, which is the speed
+   that its client measured of one of its processors. It gives a speed.
 2. ``capped`` limits the speed that a host's own history shows, as a short one may hold freak
    results: to 250 times the speed that was assumed without it.
 3. ``compare`` blends that speed with the plan, which is what the version claims for itself. The
@@ -164,7 +165,14 @@ def compare(
     rules: LadderRules = DEFAULT_RULES,
     random_factor: float = 0.0,
 ) -> VersionFigures:
-    """Return how a version compares; ``random_factor`` 0 means no randomness (BOINC uses 1)."""
+    """Return how a version compares.
+
+    Args:
+        candidate: the version.
+        benchmark: the host's, for a version of which no history is long enough.
+        rules: how many samples are enough.
+        random_factor: 0 means no randomness (BOINC uses 1).
+    """
     usage = candidate.usage
     host = candidate.host
     plan = usage.projected_flops
@@ -190,7 +198,7 @@ def choose(
 ) -> tuple[int, Speed] | None:
     """Return position and speed of the version with the largest rank, the first on a tie.
 
-    None if there is no version with a rank above 0.
+    None if there is no version with a rank above 0. Arguments: see ``compare``.
     """
     best: tuple[int, VersionFigures] | None = None
     best_rank = 0.0
