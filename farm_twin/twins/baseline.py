@@ -129,8 +129,11 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
         return self.error_per_job.value <= self.drawn_per_job.high + self.allowed_per_job
 
     @property
-    def on_average(self) -> bool:
-        """Whether the twin waits as the farm did, or as it might have, over all jobs."""
+    def mean_and_p95_hold(self) -> bool:
+        """Whether mean and p95 are the farm's, or what they might have been.
+
+        The grade "on average" (``verdict``) asks for more: nothing else may speak against the twin.
+        """
         if self._is_within(1.0):
             return True
         if self.drawn_mean is None or self.drawn_p95 is None:

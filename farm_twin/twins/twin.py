@@ -636,7 +636,7 @@ class _PoolCheck:
         first = check(self.recorded, simulated)
         is_random = shape.loss_rate > 0
         is_chaotic = self.fit.candidate.algorithm not in ("fixed", "manual") or bool(self.order)
-        is_near = first.job_by_job and first.on_average
+        is_near = first.job_by_job and first.mean_and_p95_hold
         if not is_random and (is_near or not is_chaotic):
             return first
         draws = []

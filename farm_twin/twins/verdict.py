@@ -88,7 +88,7 @@ def verdict_of(check: Check | None, flags: Sequence[Flag], *, has_waits: bool = 
         return _none("some of its jobs never start on any farm that was tried", HELP_OTHERWISE)
     figures = figures_of(check)
     beside = f"; {remarks}" if remarks else ""
-    alike = check.on_average and (check.job_by_job or check.like_a_repetition)
+    alike = check.mean_and_p95_hold and (check.job_by_job or check.like_a_repetition)
     if alike and not blocking:
         if check.job_by_job:
             return Verdict("each job", f"each job: {figures}{beside}", "each job")

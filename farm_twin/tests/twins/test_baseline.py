@@ -118,12 +118,12 @@ def test_a_pool_that_waits_for_something_else_is_none_however_near():
 def test_a_mean_that_another_repetition_has(waits):
     """Where repetitions of the twin differ by more than 5 %, the records may be one of them."""
     draws = [waits, 1.2 * waits, 0.8 * waits]
-    assert not check(1.08 * waits, waits).on_average
-    assert check_of_draws(1.08 * waits, draws, 0).on_average
+    assert not check(1.08 * waits, waits).mean_and_p95_hold
+    assert check_of_draws(1.08 * waits, draws, 0).mean_and_p95_hold
     # twice the limits at most, if no losses are drawn
-    assert not check_of_draws(1.15 * waits, draws, 0).on_average
-    assert check_of_draws(1.15 * waits, draws, 0, is_random=True).on_average
-    assert not check_of_draws(1.4 * waits, draws, 0, is_random=True).on_average
+    assert not check_of_draws(1.15 * waits, draws, 0).mean_and_p95_hold
+    assert check_of_draws(1.15 * waits, draws, 0, is_random=True).mean_and_p95_hold
+    assert not check_of_draws(1.4 * waits, draws, 0, is_random=True).mean_and_p95_hold
     assert median_place(draws) == 0
     spread = 0.2 * waits.mean(), 0.2 * np.quantile(waits, 0.95)
     assert check_of_draws(waits, draws, 0).spread == pytest.approx(spread, rel=0.06)
