@@ -105,7 +105,8 @@ def chosen(
 ) -> Simulation | CompiledRun | StreamedRun:
     """Return the run of a load by the engine asked for, or by the compiled one wherever it can.
 
-    A simulation still has to be played, with its observers; a compiled run is over.
+    A simulation still has to be played, with its observers, and says what the compiled loop did not
+    cover of it (``not_covered``); a compiled run is over.
 
     Args:
         setting: what they are played on.
@@ -144,7 +145,9 @@ def chosen(
         raise InputError(
             f"--engine fast: does not cover {outcome.refusal}; allowed: auto, reference"
         )
-    return simulation(setting, estimator, outcome.load, around)
+    played = simulation(setting, estimator, outcome.load, around)
+    played.not_covered = outcome.refusal
+    return played
 
 
 class Case(NamedTuple):

@@ -37,6 +37,8 @@ class Simulation:
         self, setting: Setting, scheduler: Scheduler, load: Batches, around: Around | None = None
     ) -> None:
         self._around, self.scheduler = around, scheduler
+        #: what the compiled loop, which was asked first, does not cover; empty: it was not asked
+        self.not_covered = ""
         self.world = SimulatedWorld(setting.pools, load, ends_at=setting.ends_at)
         provision(self.world, scheduler, setting.pools, setting.algorithms)
 

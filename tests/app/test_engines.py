@@ -121,10 +121,12 @@ def test_both_engines_accept_an_empty_load_and_keep_no_events():
     ],
 )
 def test_what_is_not_covered_says_why(changes, why):
-    """Protects the one line that says why the fast engine cannot be used."""
+    """Protects the line that says why the fast engine cannot be used, and the summary's reason."""
     with pytest.raises(InputError, match=f"--engine fast: does not cover .*{why}.*allowed: auto"):
         farm.simulate(BUSY, engine="fast", **changes)
-    assert farm.simulate(BUSY, **changes).summary["engine"] == "reference"
+    summary = farm.simulate(BUSY, **changes).summary
+    assert summary["engine"] == "reference"
+    assert why in summary["not_compiled"]
 
 
 def test_without_the_object_everything_works(monkeypatch):

@@ -154,6 +154,15 @@ def test_an_edited_scenario_of_a_run_is_refused_in_one_sentence(farm, tmp_path: 
     assert done.err == "error: runs/small-1/scenario.yaml: has changed since the run was kept\n"
 
 
+@built
+def test_a_run_that_took_long_says_why_it_was_not_compiled(farm, monkeypatch):
+    """Protects who wonders why one scenario takes ten times as long as another."""
+    monkeypatch.setattr("farm.cli.runs.simulate.WORTH_A_REASON", 0.0)
+    words = "played by the scheduler itself, as the compiled loop does not cover fair share"
+    assert words in farm("simulate", "farm.yaml", "--set", "scheduling.fair_share=[user]").err
+    assert "compiled loop" not in farm("simulate", "farm.yaml").err
+
+
 def test_a_kept_scenario_runs_again_the_same(farm, tmp_path: Path):
     """scenario.yaml is the whole scenario: the same log comes out."""
     assert farm("simulate", "farm.yaml", "--quiet", "--out", "one").code == 0

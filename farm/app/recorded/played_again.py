@@ -23,7 +23,7 @@ MAX_LOGGED_AGAIN = 3_000_000
 """Jobs that are played again with their events: these are held, in 400 bytes a job."""
 
 #: keys of a summary in which a run and its repetition may differ
-_OF_ONE_PLAY = ("engine", "wall_time_s", "warnings", "remarks")
+_OF_ONE_PLAY = ("engine", "not_compiled", "wall_time_s", "warnings", "remarks")
 
 
 def load_run(path: Path | str, *, unfinished: bool = False) -> Run:

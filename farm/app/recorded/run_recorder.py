@@ -135,6 +135,7 @@ class RunRecorder:
         self,
         engine: str,
         *,
+        not_compiled: str = "",
         records: RunRecords | None = None,
         state: RunState = "finished",
         warnings: Sequence[str] = (),
@@ -147,6 +148,7 @@ class RunRecorder:
 
         Args:
             engine: who played it.
+            not_compiled: what the compiled loop did not cover; empty: it played, or was not asked.
             records: of a run that had no observers.
             state: an interrupted run ended with its last event.
             warnings: on the user's functions.
@@ -161,7 +163,9 @@ class RunRecorder:
         records = (records or self._recorder.records()).beside(self._recorded)
         info = run_info(self._scenario, self._world, engine)
         until = 0.0 if state == "interrupted" else min(until, info.until)
-        info = msgspec.structs.replace(info, until=until)
+        info = msgspec.structs.replace(
+            info, until=until, not_compiled=not_compiled or msgspec.UNSET
+        )
         lateness = None
         if self._world == "live":
             self._remarks += [*too_fast(records, self._scenario.live.speed), *remarks]

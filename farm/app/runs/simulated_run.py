@@ -134,7 +134,7 @@ def simulated_run(
             run.play([*recorder.observers, *observers])
         except KeyboardInterrupt:
             if writes_log:
-                recorder.finish("reference", state="interrupted")
+                recorder.finish("reference", not_compiled=run.not_covered, state="interrupted")
             else:
                 recorder.discard()
             raise
@@ -144,7 +144,9 @@ def simulated_run(
     guards = [*algorithms.values(), *run.world.behaviours.values()]
     warnings = complaints(run.scheduler, guards)
     play_time = None if in_full else time.process_time() - began_playing
-    return recorder.finish("reference", warnings=warnings, play_time=play_time)
+    return recorder.finish(
+        "reference", not_compiled=run.not_covered, warnings=warnings, play_time=play_time
+    )
 
 
 def _estimates_of(

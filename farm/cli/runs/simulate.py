@@ -12,6 +12,7 @@ from shlex import quote
 import typer
 
 from farm.app.recorded.played_again import MAX_JOBS_AGAIN
+from farm.app.recorded.result import Result
 from farm.app.runs.simulated_run import simulated_run
 from farm.cli.runs.run_summary import (
     EventLines,
@@ -29,7 +30,7 @@ from farm.core.errors import InputError
 from farm.core.events import Event, JobFinished
 from farm.results.run_directory import JOBS
 from farm.scenario import Scenario, load_scenario
-from farm.sim.engines import Engine
+from farm.sim.engines import Engine, is_compiled
 from farm.sim.too_large import expected_jobs
 from farm.terminal.error_messages import on_interrupt
 from farm.terminal.options import (
@@ -103,6 +104,8 @@ def simulate(
             on_step=partial(show_share, update),
         )
     show(result, as_json=as_json, quiet=quiet)
+    if not (quiet or as_json):
+        _say_why_not_compiled(result)
     met_all = show_checks(result, terms, as_json=as_json)
     if kept is not None and not (quiet or as_json):
         page = (
@@ -116,6 +119,19 @@ def simulate(
             again = "as inputs, played again when needed (jobs.csv: --out RUN)"
             remark(f"kept in {kept} {again}{page}")
     raise typer.Exit(exit_code(result.kept.summary) if met_all else 1)
+
+
+WORTH_A_REASON = 2.0
+"""Real seconds. A shorter run raises no question why it took that long."""
+
+
+def _say_why_not_compiled(result: Result) -> None:
+    """Say after a run that took long what kept the compiled loop from playing it."""
+    summary = result.kept.summary
+    # without the loop main says so: then that is the reason, and no property of the scenario
+    if summary.not_compiled and summary.wall_time >= WORTH_A_REASON and is_compiled():
+        missing = f"the compiled loop does not cover {summary.not_compiled}"
+        remark(f"played by the scheduler itself, as {missing}")
 
 
 MIN_JOBS_FORECAST = 10_000_000

@@ -43,6 +43,8 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     world: WorldName
     engine: str
+    #: what the compiled loop did not cover of it; UNSET: it played, or was not asked
+    not_compiled: str | msgspec.UnsetType = msgspec.UNSET
     seed: int
     policy: str
     window: Window = Window()

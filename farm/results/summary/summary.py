@@ -68,6 +68,9 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     name: str
     world: WorldName
     engine: str
+    #: why the scheduler itself played a simulation: what the compiled loop does not cover; left out
+    #: where that played, or was not asked
+    not_compiled: str | msgspec.UnsetType = msgspec.UNSET
     seed: int
     policy: str
     jobs: JobCounts
@@ -222,6 +225,7 @@ class Measured:
             name=info.name,
             world=info.world,
             engine=info.engine,
+            not_compiled=info.not_compiled,
             policy=info.policy,
             currency=info.currency,
             recorded_waiting_time=_recorded_waits(counted.jobs, counted.lost),
