@@ -207,7 +207,10 @@ class Commits:
             self._look_at_log()
 
     def _look_at_log(self) -> None:
-        """Write again what someone has deleted of the event log before the disk had it."""
+        """Write again what someone has deleted of the event log before the disk had it.
+
+        The table in ``farm.live.store.log_drain`` says what the other thread does.
+        """
         drain = self._store.log_drain
         if drain is None or drain.commits >= self._logged:
             return

@@ -1,13 +1,31 @@
 """The event log of a farm that stays up: from the stream that commits fill into a file on disk.
 
-Each commit appends its lines to a Redis stream, with its number, and wakes a thread that moves them
-on into ``events.jsonl``, and trims the stream once the disk has them. The file ``position`` says up
-to which commit that is; what the log holds beyond it is cut off at the next start. So each line is
-in the log exactly once, whatever is killed, and lines that were never committed are not in it.
+Commits append lines to a Redis stream, and a thread moves them on into ``events.jsonl``. The file
+``position`` says up to which commit that has them. So each line is in the log exactly once,
+whatever is killed, and lines that were never committed are not in it. Lines that someone has
+deleted from the stream are noticed, as each entry names the commit before it. The scheduler's
+thread and this one (the *drain*) do that together:
 
-An entry also names the commit whose lines are the ones before its own. So a stream that someone has
-deleted, or cut, is found out: the log stops there until the scheduler has put again what it
-remembers. What it does not remember is lost; the position says which commits that concerns.
+===========================  =======================================================================
+when                         who does what
+===========================  =======================================================================
+a commit has lines           scheduler: appends them in the commit's transaction, with its number
+                             and that of the last one before it that had lines; remembers them until
+                             they are on the disk (``Recent``); says ``expect`` and ``wake``
+the drain is woken           drain: writes entries to the file while each follows the one before it,
+                             passes over those that are there already, then writes ``position`` and
+                             trims the stream
+an entry follows one that    drain: does not write it, nor trims the stream, and shows in ``gap``
+is missing, or an expected   what the last commit on the disk is
+one is not there
+the scheduler sees ``gap``   scheduler: appends all that it remembers of later commits once more
+(after a commit, and in its  (``Store.write_log_again``), says ``refilled``, and notes that it was
+regular look at all keys)    lost (``Commits._look_at_log``)
+the drain was ``refilled``   drain: writes what is there now, in the order of commits. What is still
+                             missing is lost: ``Position.lost`` says which commits wrote it
+the scheduler ends           drain: moves the rest, for ``AWAY_TIMEOUT`` if that fails
+another scheduler starts     its drain waits for the folder's lock, then cuts the file off there
+===========================  =======================================================================
 """
 
 from __future__ import annotations
@@ -75,7 +93,7 @@ def position_in(folder: Path) -> Position:
 
 
 class LogDrain:
-    """Moves the log while its ``with`` block lasts; a server or disk that fails is tried again.
+    """The drain: it moves the log while its ``with`` block lasts, and tries again what fails.
 
     Another one for the same folder waits until this one's process is gone.
     """
@@ -131,16 +149,16 @@ class LogDrain:
         return self._position.lost_in_words
 
     def expect(self, commit: int) -> None:
-        """Note that a commit has put lines into the stream; callable from any thread."""
+        """Note that this commit has put lines into the stream; called by the scheduler's thread."""
         self._expected = commit
 
     @property
     def gap(self) -> int | None:
-        """The last commit on the disk, while the stream lacks lines that follow."""
+        """The last commit on the disk, while lines that follow have to be appended once more."""
         return None if self._is_refilled else self._gap
 
     def refilled(self) -> None:
-        """Take the lines that are in the stream now, and the others for lost; from any thread."""
+        """Take what is in the stream now for all there is; called by the scheduler's thread."""
         self._is_refilled = True
         self.wake()
 
