@@ -35,7 +35,11 @@ from farm.terminal.error_messages import (
 )
 from farm.terminal.option_values import prepare_parameters, take_plain_values
 from farm.terminal.options import DEFAULT_DIR, SERVER, dir_option, server_option, with_short_forms
-from farm.terminal.settings import is_completing, use_one_thread_for_matrices
+from farm.terminal.settings import (
+    is_completing,
+    use_no_plugins_of_pydantic,
+    use_one_thread_for_matrices,
+)
 
 #: options with which nothing is said beside the result
 QUIET = frozenset({"-q", "--quiet", "--json"})
@@ -349,6 +353,7 @@ def main() -> None:
     """
     gc.disable()
     use_one_thread_for_matrices()  # before NumPy is imported
+    use_no_plugins_of_pydantic()
     began = time.process_time()
     try:
         with_error_messages(app)

@@ -49,10 +49,11 @@ def _quantiles(data: Floats, levels: Sequence[float]) -> list[float]:
     places = [(int(rank), min(int(rank) + 1, len(data) - 1)) for rank in ranks]
     parted = np.partition(data, sorted({place for pair in places for place in pair}))
     found = []
-    for rank, pair in zip(ranks, places, strict=True):
-        (low, high), weight = parted[list(pair)], rank - pair[0]
+    for rank, (lower, upper) in zip(ranks, places, strict=True):
+        low, high = parted.item(lower), parted.item(upper)
+        weight = rank - lower
         near = low + (high - low) * weight
-        found.append(float(near if weight < 0.5 else high - (high - low) * (1 - weight)))
+        found.append(near if weight < 0.5 else high - (high - low) * (1 - weight))
     return found
 
 

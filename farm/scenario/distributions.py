@@ -1,11 +1,10 @@
 """Distributions in scenarios, and their quantile functions, by which values are drawn."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from statistics import NormalDist
+from typing import Self
 
 import msgspec
 from pydantic import ConfigDict, model_validator
@@ -47,7 +46,7 @@ class Lognormal(Section):
     std: Duration | None = None
 
     @model_validator(mode="after")
-    def _one_pair(self) -> Lognormal:
+    def _one_pair(self) -> Self:
         keys = ("median", "sigma", "mean", "std")
         given = {key for key in keys if getattr(self, key) is not None}
         if given not in ({"median", "sigma"}, {"mean", "std"}):
@@ -117,7 +116,7 @@ class Uniform(Section):
     max: Duration
 
     @model_validator(mode="after")
-    def _ordered(self) -> Uniform:
+    def _ordered(self) -> Self:
         if self.max < self.min:
             raise ValueError(f"found max {self.max:g} below min {self.min:g}; allowed: max >= min")
         return self
@@ -140,7 +139,7 @@ class Empirical(Section):
     """Treat the sorted values as quantiles instead."""
 
     @model_validator(mode="after")
-    def _usable(self) -> Empirical:
+    def _usable(self) -> Self:
         if self.only_one_of("quantiles", "values") == "values":
             if not self.values:
                 raise ValueError("found no values; allowed: at least one")
@@ -191,20 +190,20 @@ class Distribution(Section):
     pareto: Pareto | None = None
     uniform: Uniform | None = None
     empirical: Empirical | None = None
-    by_kind: dict[Text, Distribution] | None = None
+    by_kind: dict[Text, "Distribution"] | None = None
     """One distribution for each kind of job."""
     max: PositiveDuration | None = None
     """The maximum, to which larger draws are reduced."""
 
     @model_validator(mode="after")
-    def _one_level(self) -> Distribution:
+    def _one_level(self) -> Self:
         for kind, inner in (self.by_kind or {}).items():
             if inner.by_kind is not None:
                 raise ValueError(f"found by_kind inside by_kind ({kind}); allowed: one level")
         return self
 
     @model_validator(mode="after")
-    def _finite(self) -> Distribution:
+    def _finite(self) -> Self:
         try:
             finite = self.by_kind is not None or math.isfinite(self.quantile_function()(LARGEST))
         except OverflowError:

@@ -1,8 +1,6 @@
 """The scenario: plain, frozen data that both worlds run."""
 
-from __future__ import annotations
-
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -140,7 +138,7 @@ class Live(Section):
     """Maximum size in bytes of submissions in Redis that the scheduler has not read yet."""
 
     @model_validator(mode="after")
-    def _patient(self) -> Live:
+    def _patient(self) -> Self:
         if self.lost_after < 2 * self.heartbeat:
             raise ValueError(
                 f"found lost_after {self.lost_after:g} with heartbeat {self.heartbeat:g}; "

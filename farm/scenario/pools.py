@@ -1,7 +1,5 @@
 """``pools``: groups of equal builders that are sized together."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Annotated, Any, Literal, Self
 
@@ -149,7 +147,7 @@ class Contention(Section):
     """Whether the slowdowns of the two resources are multiplied, or the larger one counts."""
 
     @model_validator(mode="after")
-    def _one_cpu_law(self) -> Contention:
+    def _one_cpu_law(self) -> Self:
         laws = [key for key in CPU_LAWS if getattr(self, key) is not None]
         if len(laws) > 1:
             raise ValueError(

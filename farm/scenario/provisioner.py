@@ -1,10 +1,8 @@
 """``pools.*.provisioner``: the algorithm that sizes a pool, and its options by the time."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import (
     AfterValidator,
@@ -61,7 +59,7 @@ class OptionsByTime(Section):
     """Maximum number of builders."""
 
     @model_validator(mode="after")
-    def _not_over_before(self) -> OptionsByTime:
+    def _not_over_before(self) -> Self:
         if self.end is not None and self.end <= self.start:
             raise ValueError(f"found end {self.end:g} with start {self.start:g}; allowed: later")
         return self
@@ -137,7 +135,7 @@ class ProvisionerSettings(Section):
         return name
 
     @model_validator(mode="after")
-    def _ordered(self) -> ProvisionerSettings:
+    def _ordered(self) -> Self:
         for place, (least, most) in self._limits():
             if most < least:
                 raise ValueError(f"found {place}max {most} below min {least}; allowed: max >= min")

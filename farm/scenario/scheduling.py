@@ -1,8 +1,6 @@
 """``scheduling``: which job goes next, and where; ``estimates``: how dispatches are estimated."""
 
-from __future__ import annotations
-
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -39,7 +37,7 @@ class HeavyLight(Section):
     """A builder with room takes heavy jobs before light ones, whatever the policy says."""
 
     @model_validator(mode="after")
-    def _ordered(self) -> HeavyLight:
+    def _ordered(self) -> Self:
         if self.limits.room_at > self.limits.overloaded_at:
             raise ValueError(
                 f"found room_at {self.limits.room_at:g} above overloaded_at "
@@ -136,7 +134,7 @@ class Scheduling(Section):
         return given
 
     @model_validator(mode="after")
-    def _levels(self) -> Scheduling:
+    def _levels(self) -> Self:
         if self.simultaneous_ends == "together" and self.balancer in ("fastest", "heavy-light"):
             raise ValueError(
                 f"found simultaneous_ends together with balancer {self.balancer}, which holds "

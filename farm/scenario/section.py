@@ -1,6 +1,8 @@
 """The base of all sections of our files: a strict, frozen mapping of known keys.
 
-Their docstrings describe the keys in the JSON Schema.
+Their docstrings describe the keys in the JSON Schema. Modules of sections do not postpone the
+evaluation of annotations: pydantic needs the annotations when a class is made, and compiling each
+of them from its text takes a fifth of the time that importing the sections takes.
 """
 
 from __future__ import annotations

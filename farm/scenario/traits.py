@@ -1,7 +1,5 @@
 """The traits of a source's jobs, from a trace or a generator."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec

@@ -1,8 +1,6 @@
 """``workload``: the sources of jobs, merged by arrival."""
 
-from __future__ import annotations
-
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal, Self, get_args
 
 from pydantic import BeforeValidator, ValidationInfo, field_validator, model_validator
 
@@ -118,7 +116,7 @@ class Releases(Traits):
         return self.weekly_cycle or self.daily_cycle
 
     @model_validator(mode="after")
-    def _possible(self) -> Releases:
+    def _possible(self) -> Self:
         if self.weekly_cycle and self.daily_cycle:
             raise ValueError("found weekly_cycle beside daily_cycle; allowed: one of them")
         if self.only_one_of("poisson", "every") == "every" and self.every == 0 and not self.count:
@@ -137,7 +135,7 @@ class Arrivals(Releases):
     """Jobs that arrive one by one."""
 
     @model_validator(mode="after")
-    def _no_longest(self) -> Arrivals:
+    def _no_longest(self) -> Self:
         for key in ("heavy", "memory_heavy"):
             rule = getattr(self, key)
             if rule is not None and rule.longest is not None:

@@ -70,3 +70,12 @@ def use_one_thread_for_matrices() -> None:
     that are worth a second thread. With one thread sums are also added up in one order everywhere.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+def use_no_plugins_of_pydantic() -> None:
+    """Let pydantic look for no plugins of its own, unless the environment says which.
+
+    It would read the entry points of every installed package, which takes as long as a short
+    command's work, and the farm has nothing for such a plugin to do.
+    """
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")

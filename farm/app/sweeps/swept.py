@@ -8,7 +8,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -26,11 +26,12 @@ from farm.results.comparison.comparison_answer import MEAN_WAIT, best_setting
 from farm.results.comparison.comparison_tables import as_csv, sweep_html, tidy
 from farm.results.comparison.differences import setting_name
 from farm.results.comparison.sweep_judgement import Played, Settings, Sweep, judge, tidy_runs
-from farm.results.figures.chart import Charts
 from farm.results.formatting import sentence
-from farm.results.report.comparison_figures import sweep_charts
 from farm.scenario import load_scenario
 from farm.whole_files import read_whole, write_document
+
+if TYPE_CHECKING:
+    from farm.results.figures.chart import Charts
 
 #: runs of a sweep: more would not be begun for want of memory
 MOST_RUNS = 1_000_000
@@ -109,6 +110,10 @@ class SweepResult:
 
         Without a metric: mean waiting time, mean response time, cost.
         """
+        # only here: a sweep that is printed is done sooner without them
+        from farm.results.figures.chart import Charts  # noqa: PLC0415
+        from farm.results.report.comparison_figures import sweep_charts  # noqa: PLC0415
+
         return Charts(sweep_charts(self.sweep, metrics_named(metrics or SHOWN, "metric")))
 
     def save(self, folder: str | Path) -> Path:
