@@ -244,18 +244,22 @@ def _recorded(
         details = {**records.details, "matrix": matrix.with_values(own)}
         records = records._replace(details=details)
 
-    ids = records.ids
-    width = 6 if ids and not keep and _may_be_padded(ids) else 0
-
-    def name(number: int) -> str:
-        if keep:
-            return records.name(number)
-        return f"{prefix}-{ids[number - 1].rjust(width, '0') if ids else f'{number:06d}'}"
-
+    name = records.name if keep else _names_below(prefix, records.ids)
     if records.happened is not None:
         numbers = range(1, len(records.arrived) + 1)
         found.recorded.append((lambda: list(map(name, numbers)), records.happened))
     return trace_jobs(records, options, name, platform, streams)
+
+
+def _names_below(prefix: str, ids: Sequence[str] | None) -> Callable[[int], str]:
+    """Return what names the n-th job of a trace: by its own id, or else by its number.
+
+    A prefix has no braces (``source_prefixes``).
+    """
+    if not ids:
+        return f"{prefix}-{{:06d}}".format
+    width = 6 if _may_be_padded(ids) else 0
+    return lambda number: f"{prefix}-{ids[number - 1].rjust(width, '0')}"
 
 
 def _may_be_padded(ids: Sequence[str]) -> bool:

@@ -40,7 +40,9 @@ def write_jobs(path: Path | str, tables: Iterable[JobTable]) -> int:
             if number == 0:
                 file.write(",".join(text_cells(names)) + "\n")
             columns = [cells.of(name, table) for name in names]
-            file.writelines([",".join(row) + "\n" for row in zip(*columns, strict=True)])
+            rows = map(",".join, zip(*columns, strict=True))
+            if table_text := "\n".join(rows):
+                file.write(f"{table_text}\n")
             count += len(table)
     return count
 
@@ -67,7 +69,7 @@ class _Cells:
         values: list[Any] = part.tolist()
         if part.dtype.kind in "if" and values:
             return _number_cells(part, values)
-        if not all(isinstance(value, str) for value in values):  # a field of the user's own
+        if not {*map(type, values)} <= {str}:  # a field of the user's own
             values = ["" if value is None else str(value) for value in values]
         distinct = dict.fromkeys(values)
         if 2 * len(distinct) > len(values):

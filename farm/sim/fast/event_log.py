@@ -284,7 +284,11 @@ class _Lines:
                 return [lead, pieces]
             case np.ndarray():
                 least, most = int(column.min()), int(column.max())
-                cells = self._text.each(_cell(part, value) for value in range(least, most + 1))
+                key = _lead(part)
+                cells = self._text.each(
+                    "" if value is part.default else f"{key}{value}"
+                    for value in range(least, most + 1)
+                )
                 return [cells.taken(column.astype(np.int64) - least)]
         return self._cells(part, _coded_by_identity(list(column)))
 
