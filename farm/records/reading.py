@@ -147,7 +147,8 @@ class Reading:
         self._values = 0
         self._errors = 0
         self._names: dict[str, str] = {}
-        self._attributes: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
+        self._nothing: dict[str, str] = {}
+        self._attributes: dict[tuple[tuple[str, str], ...], dict[str, str]] = {(): self._nothing}
 
     def objects(self) -> Iterator[dict[str, object]]:
         """Yield the JSON objects of all files. Raises TraceError."""
@@ -202,10 +203,10 @@ class Reading:
         except UnicodeDecodeError as error:
             raise TraceError(f"{self._path}: not UTF-8 text: {error.reason}") from None
 
-    def count(self) -> None:
-        """Count a record: messages name it by its number."""
-        self._record += 1
-        self._total += 1
+    def count(self, records: int = 1) -> None:
+        """Count records: messages name the last of them by its number."""
+        self._record += records
+        self._total += records
 
     def record(self, found: object, kind: type[T]) -> T:
         """Return the next record, as a struct. Raises TraceError with its number."""
@@ -341,6 +342,9 @@ class Reading:
         one.kind, one.user = same(one.kind, one.kind), same(one.user, one.user)
         one.matrix = same(one.matrix, one.matrix)
         found = one.attributes
+        if not found:
+            one.attributes = self._nothing
+            return one
         if "" in found.values():
             found = {name: text for name, text in found.items() if text}
         one.attributes = self._attributes.setdefault(tuple(found.items()), found)

@@ -10,29 +10,43 @@ says, or the column's name.
 from __future__ import annotations
 
 import csv
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from itertools import chain, islice
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice, repeat
 from typing import TextIO
 
+from farm.columns import Floats
 from farm.records.attempt import Attempt
 from farm.records.foreign_columns import (
     CALENDAR,
     DERIVED,
+    MILLISECONDS,
+    NEVER,
     NO_VALUE,
     missing_column,
+    numbers_in,
     plain_names,
     result_of,
     span_of,
+    stamps,
     table_of,
+    time_of,
     with_recognised,
     with_units,
 )
-from farm.records.reading import Reading
+from farm.records.reading import Reading, UnreadableError
 
+#: rows of a table that are read together, some megabytes
+ROWS_AT_ONCE = 4096
+#: characters of a date that is written as one number, as 20261102080640
+LENGTH_OF_DATE = 14
+_HAS_ZONE = re.compile(r":.*(Z|[+-][0-9]{2}:[0-9]{2})\Z")
 #: numbers below are believed
 MOST = 1e12
 #: objects of which one has each member: JSON leaves out what a job has not yet
 MANY = 1000
+NO_ELIGIBILITY = "without a time of eligibility, their waits not known"
+"""What is noted of rows that started, and do not say from when they waited."""
 NO_UNIT = "without a unit, taken as seconds"
 """What is noted of rows whose spans are numbers, and whose column does not say of what."""
 INSTANTS = ("submitted", "eligible", "started", "finished")
@@ -43,8 +57,7 @@ KNOWN = {*INSTANTS, *NAMES, "duration", "wait", "result", "slots", "attempt"}
 def read_csv(reading: Reading, fields: Mapping[str, str]) -> Iterator[Attempt]:
     """Yield the rows of tables as attempts; ``fields``: their columns, by our names."""
     for text in reading.texts():
-        rows = _given(_rows(text, fields, reading), fields, reading)
-        yield from reading.attempts(rows, _attempt)
+        yield from _Table(text, fields, reading).attempts()
 
 
 def read_jsonl(reading: Reading, fields: Mapping[str, str]) -> Iterator[Attempt]:
@@ -65,11 +78,62 @@ def _members(reading: Reading) -> Iterator[dict[str, str]]:
             yield {name: _text(value) for name, value in members.items()}
 
 
-def _rows(text: TextIO, fields: Mapping[str, str], reading: Reading) -> Iterator[dict[str, str]]:
-    try:
-        header, rows = table_of(text)
-        if amiss := missing_column(fields, header):
+class _Table:
+    """A table whose rows are read together where all of them are as usual, and else one by one.
+
+    Both ways give the same attempts; only one by one are records left out, and errors told.
+    """
+
+    def __init__(self, text: TextIO, fields: Mapping[str, str], reading: Reading) -> None:
+        self._fields = fields
+        self._reading = reading
+        try:
+            self._header, self._rows = table_of(text)
+        except csv.Error as error:
+            reading.refuse(f"not a table: {error}")
+        if amiss := missing_column(fields, self._header):
             reading.refuse(amiss)
+        #: the place of each column among a row's cells
+        self._places = {name: place for place, name in enumerate(self._header)}
+        #: the columns that are used, by our names, and the units of the times; None: not known yet
+        self._used: tuple[dict[str, str], dict[str, str]] | None = None
+
+    def attempts(self) -> Iterator[Attempt]:
+        """Yield the rows as attempts."""
+        reading = self._reading
+        for rows in self._blocks():
+            attempts = self._attempts_together(rows)
+            if attempts is None:
+                given = _given(self._sound(rows), self._fields, reading)
+                yield from reading.attempts(given, _attempt)
+            else:
+                reading.count(len(rows))
+                yield from attempts
+
+    def _blocks(self) -> Iterator[list[list[str]]]:
+        """Yield the rows, some at a time; an error comes after the rows that precede it."""
+        error: Exception | None = None
+        # the first row alone: it shows which columns there are
+        for size in chain([1], repeat(ROWS_AT_ONCE)):
+            block: list[list[str]] = []
+            try:
+                for row in islice(self._rows, size):
+                    block.append(row)  # noqa: PERF402 - so that an error leaves those before it
+            except Exception as raised:  # noqa: BLE001 - raised again below
+                error = raised
+            if block:
+                yield block
+            if error is not None or len(block) < size:
+                break
+        if isinstance(error, csv.Error):
+            self._reading.refuse(f"not a table: {error}")
+        if error is not None:
+            raise error
+
+    def _sound(self, rows: Iterable[list[str]]) -> Iterator[dict[str, str]]:
+        """Yield the rows that have as many cells as there are columns, by column."""
+        reading = self._reading
+        header = self._header
         for cells in rows:
             if not cells:
                 continue
@@ -83,9 +147,21 @@ def _rows(text: TextIO, fields: Mapping[str, str], reading: Reading) -> Iterator
                     f"found {len(cells)} values; allowed: {len(header)}, as columns"
                 )
                 continue
+            if self._used is None:
+                self._used = _places(dict.fromkeys(header, ""), self._fields, reading)
             yield dict(zip(header, cells, strict=True))
-    except csv.Error as error:
-        reading.refuse(f"not a table: {error}")
+
+    def _attempts_together(self, rows: Sequence[list[str]]) -> list[Attempt] | None:
+        """Return what is made of these rows; None: they have to be read one by one."""
+        if self._used is None or {*map(len, rows)} != {len(self._header)} or self._header in rows:
+            return None
+        used, units = self._used
+        cells = list(zip(*rows, strict=True))
+        given = {ours: list(map(str.strip, cells[self._places[of]])) for ours, of in used.items()}
+        try:
+            return _attempts_of(given, units, self._reading)
+        except (UnreadableError, _UnusualError):
+            return None
 
 
 def _flat(found: Mapping[str, object], before: str = "") -> Iterator[tuple[str, object]]:
@@ -100,6 +176,150 @@ def _text(value: object) -> str:
     if isinstance(value, list):
         return ",".join(map(str, value))
     return "" if value is None else str(value)
+
+
+class _UnusualError(Exception):
+    """Rows have to be read one by one."""
+
+
+def _attempts_of(
+    given: Mapping[str, list[str]], units: Mapping[str, str], reading: Reading
+) -> list[Attempt]:
+    """Return the attempts of rows by our names, as ``_attempt`` makes each of them.
+
+    Raises _UnusualError or UnreadableError if one of them has to be looked at by itself.
+    """
+    count = len(next(iter(given.values())))
+    nothing: list[float | None] = [None] * count
+    at = {
+        name: _instants_together(given[name], units.get(name, "")) if name in given else nothing
+        for name in INSTANTS
+    }
+    started, finished = at["started"], at["finished"]
+    eligible = at["eligible"] if "eligible" in given else at["submitted"]
+    submitted = [
+        later if instant is None else instant
+        for instant, later in zip(at["submitted"], eligible, strict=True)
+    ]
+    if None in submitted or _has_span(given, "wait", started, eligible):
+        raise _UnusualError
+    if _has_span(given, "duration", finished, started):
+        raise _UnusualError
+
+    empty = [""] * count
+    slots_of = {text: _slots(text, reading, has_started=True) for text in {*given.get("slots", ())}}
+    number_of = {
+        text: int(_number(text, "attempt", reading)) for text in {*given.get("attempt", ())}
+    }
+    runner_of = {
+        text: "" if text.lower() in NO_VALUE else text for text in {*given.get("runner", ())}
+    }
+    others = [name for name in given if name not in KNOWN]
+    attributes: list[dict[str, str]] = [{}] * count
+    if others:
+        texts = zip(*(given[name] for name in others), strict=True)
+        attributes = [dict(zip(others, row, strict=True)) for row in texts]
+    missing = sum(
+        instant is None and start is not None
+        for instant, start in zip(eligible, started, strict=True)
+    )
+    if missing:
+        reading.noted[NO_ELIGIBILITY] += missing
+    columns = zip(
+        given.get("id", empty),
+        submitted,
+        eligible,
+        started,
+        finished,
+        map(result_of, given.get("result", empty), started, finished),
+        map(slots_of.__getitem__, given["slots"]) if slots_of else [1] * count,
+        map(number_of.__getitem__, given["attempt"]) if number_of else [1] * count,
+        attributes,
+        given.get("job", empty),
+        map(runner_of.__getitem__, given["runner"]) if runner_of else empty,
+        given.get("platform", empty),
+        given.get("kind", empty),
+        given.get("matrix", empty),
+        given.get("user", empty),
+        strict=True,
+    )
+    return [
+        Attempt(
+            id=name,
+            submitted_at=submitted_at,
+            eligible_at=eligible_at,
+            started_at=started_at,
+            finished_at=finished_at,
+            result=result,
+            slots=slots,
+            attempt=number,
+            attributes=texts_of_others,
+            job=job,
+            runner=runner,
+            platform=platform,
+            kind=kind,
+            matrix=matrix,
+            user=user,
+        )
+        for (
+            name,
+            submitted_at,
+            eligible_at,
+            started_at,
+            finished_at,
+            result,
+            slots,
+            number,
+            texts_of_others,
+            job,
+            runner,
+            platform,
+            kind,
+            matrix,
+            user,
+        ) in columns
+    ]
+
+
+def _has_span(
+    given: Mapping[str, list[str]],
+    name: str,
+    ends: Sequence[float | None],
+    begins: Sequence[float | None],
+) -> bool:
+    """Return whether some instants follow from spans of time."""
+    if name not in given:
+        return False
+    rows = zip(given[name], ends, begins, strict=True)
+    return any(text and end is None and begin is not None for text, end, begin in rows)
+
+
+def _begin_of_day(text: str) -> float:
+    return time_of(text).timestamp()
+
+
+def _instants_together(texts: list[str], unit: str) -> list[float | None]:
+    """Return the times of a column, as ``Reading.moment`` and ``_instants`` return each of them.
+
+    Raises _UnusualError if they are not all of one form, or if one may stand for no time.
+    """
+    known = [text for text in texts if text] if "" in texts else texts
+    if not known:
+        return [None] * len(texts)
+    first = known[0]
+    instants: Floats | None = None
+    if _HAS_ZONE.search(first):
+        instants = stamps(known, _begin_of_day)
+    elif ":" not in first and LENGTH_OF_DATE not in {*map(len, known)}:
+        instants = numbers_in(known, unit)
+        if instants is not None and not unit and instants.max() >= MILLISECONDS:
+            instants = None
+    if instants is None or not 0 < instants.min() <= instants.max() < NEVER:
+        raise _UnusualError
+    if known is texts:
+        return list(instants.tolist())
+    found = iter(instants.tolist())
+    return [next(found) if text else None for text in texts]
 
 
 def _given(
@@ -155,7 +375,7 @@ def _attempt(row: tuple[dict[str, str], dict[str, str]], reading: Reading) -> At
         if at[after] is None and begins is not None and text.lower() not in NO_VALUE:
             at[after] = begins + _span(text, span, units.get(span, ""), reading)
     if eligible_at is None and at["started"] is not None:
-        reading.noted["without a time of eligibility, their waits not known"] += 1
+        reading.noted[NO_ELIGIBILITY] += 1
     runner = given.get("runner", "")
     return Attempt(
         id=given.get("id", ""),

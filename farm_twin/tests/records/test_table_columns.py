@@ -12,6 +12,7 @@ from farm.core.errors import TraceError
 from farm.records.attempt import Attempt
 from farm.records.traces.foreign_table import read
 from farm_twin.importing import import_files
+from farm_twin.sources import tables
 
 HEADER = "id,asked_at,started_at,finished_at,runner,platform,queue"
 TIMES = "2026-11-02T09:00:00Z,2026-11-02T09:00:10Z,2026-11-02T09:01:00Z"
@@ -223,3 +224,28 @@ def test_rows_with_another_number_of_cells_are_left_out(tmp_path: Path):
 
     assert len(bundle.attempts) == 20
     assert "record 6: found 3 values; allowed: 4" in str(bundle.manifest.left_out)
+
+
+@pytest.mark.parametrize(
+    "form", ["{day}T09:{minute:02}:00.5Z", "{minute}.25", "{day} 09:{minute:02}Z"]
+)
+def test_rows_are_read_together_as_they_are_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+):
+    """The doctor of a large table would say something else than that of its first rows."""
+    odd = {7: "", 11: "-", 12: "0", 30: "2026-02-30T09:00:00Z"}
+    lines = ["id,submitted,started,finished,result,runner,slots,team"]
+    for number in range(20):
+        times = [form.format(day="2026-11-02", minute=number + later) for later in (1, 2, 9)]
+        times[number % 3] = odd.get(number, times[number % 3])
+        lines.append(f"j{number},{','.join(times)},ok,{'-' if number % 2 else 'm'},2, t ")
+    path = tmp_path / "jobs.csv"
+    path.write_text("\n".join(lines) + "\n")
+
+    monkeypatch.setattr(tables, "ROWS_AT_ONCE", 4)
+    together = import_files([path], "csv")
+    monkeypatch.setattr(tables._Table, "_attempts_together", lambda *_: None)
+    one_by_one = import_files([path], "csv")
+
+    assert together.attempts == one_by_one.attempts
+    assert together.manifest == one_by_one.manifest
