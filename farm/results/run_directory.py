@@ -300,6 +300,11 @@ class Run:
         return self._summary
 
     @property
+    def summary_without_parties(self) -> Summary:
+        """The summary, of which no part has to be made."""
+        return self.summary
+
+    @property
     def figures(self) -> Summary:
         """The figures by which runs are compared."""
         return self.summary

@@ -29,7 +29,7 @@ from farm.results.summary.costs import JobCounts
 from farm.results.summary.fairness import jain_index
 from farm.results.summary.figures import RunInfo
 from farm.results.summary.run_phase import Window
-from farm.results.summary.summary import Quiescence, Summary, summarise
+from farm.results.summary.summary import Measured, Quiescence, Summary, summarise
 from farm.results.summary.summary_table import render_summary
 from farm.results.table.columnar_table import Table
 from farm.results.table.recorder import Recorder, RunRecords
@@ -95,6 +95,19 @@ def test_a_number_is_the_one_calculated_by_hand(summary: Summary, name: str, val
 def test_builders_are_counted(summary: Summary) -> None:
     """One of them never ran a job."""
     assert summary.builders == BuilderCounts(1, 3, 1, 1, 2, 1, 32.0)
+
+
+def test_a_summary_without_parties_has_all_other_figures(records: RunRecords) -> None:
+    """A search for shorter waits goes by them, and would go by others than the run has."""
+    measured = Measured(records, INFO, wall_time=0.5)
+    without = measured.summary_without_parties
+
+    assert math.isnan(without.fairness_index)
+    assert measured.summary.invocations
+    assert not without.invocations
+    index, invocations = measured.summary.fairness_index, measured.summary.invocations
+    restored = msgspec.structs.replace(without, fairness_index=index, invocations=invocations)
+    assert restored == measured.summary
 
 
 def test_busy_time_includes_void_attempts(records: RunRecords) -> None:

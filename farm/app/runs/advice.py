@@ -370,7 +370,8 @@ class _Search:
             raise TooLongError
         self._made += 1
         self._on_share(self._made / self._simulations)
-        return simulated_run(scenario, own=self._farm.own, load=self._farm.load).kept.summary
+        run = simulated_run(scenario, own=self._farm.own, load=self._farm.load)
+        return run.kept.summary_without_parties
 
 
 class _WithMore:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -121,8 +122,8 @@ class Counted:
         self.lengths = self.makespans if whole else [length] * len(runs.seeds)
         self.costs = Costs(self._runs, info.window, info.bills)
 
-    def figures(self) -> list[Figures]:
-        """Return the figures of each run."""
+    def figures(self, *, with_fairness: bool = True) -> list[Figures]:
+        """Return the figures of each run; without fairness its index, which takes long, is nan."""
         runs, times = self._runs, self._builder_times()
         spreads, numbers = self._spreads(), range(len(runs.seeds))
         costs = list(map(self.costs.total, numbers))
@@ -137,7 +138,7 @@ class Counted:
             "builders": builder_counts(runs, self._builders_in),
             "builder_time": times.present,
             "utilization": list(map(_ratio, times.busy, times.slots)),
-            "fairness_index": self._fairness(),
+            "fairness_index": self._fairness() if with_fairness else [math.nan] * len(runs.seeds),
             "cost": costs,
             "idle_share": list(map(self.costs.idle_share, numbers)),
             "throughput_per_s": list(map(_ratio, served, self.lengths)),

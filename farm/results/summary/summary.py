@@ -206,6 +206,18 @@ class Measured:
     @property
     def summary(self) -> Summary:
         """The figures, and the rest of ``summary.json``."""
+        return self._summary(self.figures, with_invocations=True)
+
+    @property
+    def summary_without_parties(self) -> Summary:
+        """The summary without what each party got: the index is nan, and no invocation is listed.
+
+        That takes as long as all the rest, and a search for shorter waits does not ask for it.
+        """
+        [figures] = self._counted.figures(with_fairness=False)
+        return self._summary(figures, with_invocations=False)
+
+    def _summary(self, figures: Figures, *, with_invocations: bool) -> Summary:
         info = self._info
         counted = self._counted
         parts = counted.parts()
@@ -216,12 +228,12 @@ class Measured:
             run_phase = (info.window.start, info.window.end)
         remarks = [*self._remarks]
         if self._percentile_error:
-            remarks.append(near_percentiles(self.figures.jobs.submitted, self._percentile_error))
+            remarks.append(near_percentiles(figures.jobs.submitted, self._percentile_error))
         remarks += jobs_given_up(self._records)
-        figures = msgspec.structs.asdict(self.figures)
-        unused_keys = figures.pop("warnings")
+        values = msgspec.structs.asdict(figures)
+        unused_keys = values.pop("warnings")
         return Summary(
-            **figures,
+            **values,
             name=info.name,
             world=info.world,
             engine=info.engine,
@@ -233,7 +245,7 @@ class Measured:
             saved_time=counted.records.saved_time(counted.jobs),
             pools=parts.by_pool(),
             platforms=parts.by_platform(),
-            invocations=parts.by_invocation(),
+            invocations=parts.by_invocation() if with_invocations else {},
             events=self._records.events,
             wall_time=self._wall_time,
             quiescence=at_the_end,
