@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import ceil
 from textwrap import shorten
 from typing import Final, Literal, NamedTuple
@@ -62,8 +62,111 @@ class Verdict(NamedTuple):
     mark: str
 
 
+class Evidence(NamedTuple):
+    """What a pool's grade goes by."""
+
+    #: of the half that was not seen; None: there are too few jobs
+    check: Check | None
+    #: some job of the farm waited
+    has_waits: bool
+    #: flags that speak against the twin
+    blocking: Sequence[Flag]
+
+    def has_too_few_jobs(self) -> bool:
+        """Return whether there was nothing to check the twin with."""
+        return self.check is None
+
+    def lacks_waits(self) -> bool:
+        """Return whether no job of the farm waited."""
+        return not self.has_waits
+
+    def has_jobs_that_never_start(self) -> bool:
+        """Return whether no mean of the simulated waits exists."""
+        return self.check is not None and not np.isfinite(self.check.simulated_mean)
+
+    def holds_for_each_job(self) -> bool:
+        """Return whether each job waits as it did, and all together."""
+        return self.holds_on_average() and self.check is not None and self.check.job_by_job
+
+    def holds_on_average(self) -> bool:
+        """Return whether all jobs together wait as they did, and nothing speaks against the twin.
+
+        A job may wait for another time than it did, if repetitions of the twin differ as much.
+        """
+        if self.check is None or self.blocking or not self.check.mean_and_p95_hold:
+            return False
+        return self.check.job_by_job or self.check.like_a_repetition
+
+    def is_near(self) -> bool:
+        """Return whether jobs wait for slots, about as long as they did."""
+        return all(flag.kind in REORDERED for flag in self.blocking) and self.share_off <= MAX_ROUGH
+
+    @property
+    def share_off(self) -> float:
+        """How far the waits are from the recorded ones, as a share of them."""
+        return np.inf if self.check is None else self.check.share_off
+
+    def is_anything_else(self) -> bool:
+        """Return True: the last rule is for what no other one is for."""
+        return True
+
+    def reason(self) -> str:
+        """Return what speaks against the twin, by its flags or else by what it misses."""
+        if self.blocking or self.check is None:
+            return "; ".join(flag.text for flag in self.blocking)
+        return "; ".join(self.check.misses())
+
+    def remedy(self) -> str:
+        """Return what would make a better twin."""
+        return HELP[self.blocking[0].kind] if self.blocking else HELP_OTHERWISE
+
+    def figures(self) -> str:
+        """Return the recorded and the simulated waits, if the twin was checked."""
+        return "" if self.check is None else figures_of(self.check)
+
+
+class Rule(NamedTuple):
+    """A row of ``RULES``: a grade, whom it is for, and why it is not better."""
+
+    applies: Callable[[Evidence], bool]
+    grade: Grade
+    #: None: the evidence has it, and it is shown with the check's figures
+    reason: str | None = None
+    remedy: str = HELP_OTHERWISE
+
+
+RULES: Final = (
+    Rule(
+        Evidence.has_too_few_jobs,
+        "none",
+        f"too few jobs to check ({ENOUGH} in each half are needed)",
+        HELP_TO_CHECK,
+    ),
+    Rule(
+        Evidence.lacks_waits,
+        "none",
+        "every wait is zero: there always was room, or the records do not have the instant "
+        "from which a job waited",
+        HELP_WAITS,
+    ),
+    Rule(
+        Evidence.has_jobs_that_never_start,
+        "none",
+        "some of its jobs never start on any farm that was tried",
+    ),
+    Rule(Evidence.holds_for_each_job, "each job"),
+    Rule(Evidence.holds_on_average, "on average"),
+    Rule(Evidence.is_near, "rough"),
+    Rule(Evidence.is_anything_else, "none"),
+)
+"""The grades of a pool's twin: the first rule that applies says it.
+
+The first three are for twins that nothing can be said of, so they come before any comparison; the
+others go from the best grade to the worst."""
+
+
 def verdict_of(check: Check | None, flags: Sequence[Flag], *, has_waits: bool = True) -> Verdict:
-    """Return how well a pool's twin waits as recorded, and why not better.
+    """Return how well a pool's twin waits as recorded, and why not better; ``RULES`` decide.
 
     Args:
         check: of the half that was not seen; None: there are too few jobs.
@@ -75,40 +178,33 @@ def verdict_of(check: Check | None, flags: Sequence[Flag], *, has_waits: bool = 
         for flag in flags
         if flag.kind not in HARMLESS and not flag.small and flag.limit is None
     ]
+    evidence = Evidence(check, has_waits, blocking)
+    rule = next(rule for rule in RULES if rule.applies(evidence))
+    if rule.reason is not None:
+        return _none(rule.reason, f"none: {rule.reason}; what would help: {rule.remedy}")
+    figures = evidence.figures()
     remarks = "; ".join(flag.text for flag in flags if flag not in blocking)
-    if check is None:
-        return _none(f"too few jobs to check ({ENOUGH} in each half are needed)", HELP_TO_CHECK)
-    if not has_waits:
-        why = (
-            "every wait is zero: there always was room, or the records do not have the instant "
-            "from which a job waited"
-        )
-        return _none(why, HELP_WAITS)
-    if not np.isfinite(check.simulated_mean):
-        return _none("some of its jobs never start on any farm that was tried", HELP_OTHERWISE)
-    figures = figures_of(check)
     beside = f"; {remarks}" if remarks else ""
-    alike = check.mean_and_p95_hold and (check.job_by_job or check.like_a_repetition)
-    if alike and not blocking:
-        if check.job_by_job:
-            return Verdict("each job", f"each job: {figures}{beside}", "each job")
+    if rule.grade == "each job":
+        return Verdict("each job", f"each job: {figures}{beside}", "each job")
+    if rule.grade == "on average":
         return Verdict("on average", f"{ON_AVERAGE}: {figures}{beside}", "on average")
-
-    why = "; ".join(flag.text for flag in blocking) or "; ".join(check.misses())
-    helps = HELP[blocking[0].kind] if blocking else HELP_OTHERWISE
-    is_of_slots = all(flag.kind in REORDERED for flag in blocking)
-    if is_of_slots and check.share_off <= MAX_ROUGH:
-        steps = max(1, ceil(check.share_off / ROUGH_STEP - 0.1))
-        off = f"±{100 * steps * ROUGH_STEP:.0f} %"
-        text = f"rough: {off}: {why}; what would help: {helps} ({figures}){beside}"
-        return Verdict("rough", text, f"rough: {off}")
-    return _none(why, helps, figures, beside)
+    reason = evidence.reason()
+    better = f"{reason}; what would help: {evidence.remedy()} ({figures}){beside}"
+    if rule.grade == "rough":
+        off = _rounded_up(evidence.share_off)
+        return Verdict("rough", f"rough: {off}: {better}", f"rough: {off}")
+    return _none(reason, f"none: {better}")
 
 
-def _none(why: str, helps: str, figures: str = "", beside: str = "") -> Verdict:
-    shown = f" ({figures}){beside}" if figures else ""
-    text = f"none: {why}; what would help: {helps}{shown}"
-    return Verdict("none", text, f"none: {shorten(why, MAX_MARK, placeholder=' …')}")
+def _none(reason: str, text: str) -> Verdict:
+    return Verdict("none", text, f"none: {shorten(reason, MAX_MARK, placeholder=' …')}")
+
+
+def _rounded_up(share: float) -> str:
+    """Return an error in steps of ``ROUGH_STEP``; a tenth of a step more is not one more."""
+    steps = max(1, ceil(share / ROUGH_STEP - 0.1))
+    return f"±{100 * steps * ROUGH_STEP:.0f} %"
 
 
 def figures_of(check: Check) -> str:
