@@ -11,10 +11,11 @@ import typer
 
 from farm.core.errors import InputError
 from farm.scenario import load_scenario
+from farm.terminal.cells import numbers, texts
 from farm.terminal.console import FarmConsole
 from farm.terminal.options import AsJson, Overrides, Quiet, ScenarioFile
 from farm.terminal.output import note, print_json
-from farm.terminal.tables import Listing, numbers, texts
+from farm.terminal.tables import Listing
 from farm.units import format_roughly
 from farm_chaos.campaign import Campaign, CampaignPlan, faults_done
 from farm_chaos.machine import kinds_here

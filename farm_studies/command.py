@@ -15,9 +15,10 @@ from farm.results.figures.page import made_by, page, write_page
 from farm.results.output_file import check_output
 from farm.scenario import load_scenario
 from farm.scenario.calibration_keys import read_calibration
+from farm.terminal.cells import numbers, texts
 from farm.terminal.options import AsJson, Quiet
 from farm.terminal.output import counted_progress, note, print_json, progress
-from farm.terminal.tables import Listing, numbers, texts
+from farm.terminal.tables import Listing
 from farm_studies import autoscalers, calibration, forecasts
 from farm_studies.thesis.job_sets import MAX_SETS
 from farm_studies.thesis.study import TITLE, Part, tables, thesis

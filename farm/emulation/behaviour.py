@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
+from farm.core.commands import StartJob
 from farm.core.model import Builder, Job
 from farm.core.pools.spec import Behaviour, PoolSpec
-
-if TYPE_CHECKING:
-    from farm.emulation.own_loop import OwnLoop
 
 
 class BuilderSpec(Behaviour, frozen=True, kw_only=True, omit_defaults=True):
@@ -21,6 +19,22 @@ def spec_of(pool: PoolSpec, builder: Builder) -> BuilderSpec:
     """Return one builder of a pool, which behaves as its pool says."""
     behaviour = {name: getattr(pool, name) for name in Behaviour.__struct_fields__}
     return BuilderSpec(builder=builder, **behaviour)
+
+
+class Loop(Protocol):
+    """Decides itself when jobs are claimed and end; a user derives one from ``OwnLoop``."""
+
+    #: does for the loop what it asks of its builder; set while the loop runs
+    driver: Any
+
+    def started(self) -> None:
+        """Handle that the builder has joined."""
+
+    def received(self, attempt: StartJob) -> None:
+        """Begin an attempt."""
+
+    def ended(self, attempt: StartJob) -> None:
+        """Handle that an attempt is over."""
 
 
 class BuilderBehaviour:
@@ -51,7 +65,7 @@ class BuilderBehaviour:
         return self.spec.shutdown_time
 
     @property
-    def own_loop(self) -> OwnLoop | None:
+    def own_loop(self) -> Loop | None:
         """The loop that decides when jobs are claimed and end; None: the builder itself does."""
         return None
 

@@ -5,17 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from farm.core.commands import StartJob
 from farm.core.events import DrainRequested, SlotCleaned
-from farm.core.model import Outcome
+from farm.core.model import Builder, Outcome
 from farm.core.pools.retirement import pattern_of
 from farm.emulation.agenda import LIFE, Agenda, Due
-from farm.emulation.behaviour import BuilderBehaviour
-
-if TYPE_CHECKING:
-    from farm.emulation.builder import EmulatedBuilder
+from farm.emulation.behaviour import BuilderBehaviour, BuilderSpec, Loop
 
 #: timers that may follow from each other by less than this many seconds
 MOST_SHORT, SHORT = 1000, 0.001
@@ -122,6 +119,25 @@ class OwnLoop(BuilderBehaviour):
         return self.driver
 
 
+class LoopBuilder(Protocol):
+    """What a loop's driver needs of its builder."""
+
+    spec: BuilderSpec
+    builder: Builder
+    id: str
+    place: int
+    attempts: dict[str, StartJob]
+    retiring: bool
+    gone: bool
+
+    def work_on(self, command: StartJob) -> None:
+        """Let an attempt take its time."""
+
+    def resolve(self, command: StartJob, outcome: Outcome, reason: str = "") -> bool:
+        """End an attempt; return False if it has ended already."""
+        ...
+
+
 class LoopDriver:
     """Calls a loop, does for its builder what it asks for, and replaces it if it fails.
 
@@ -132,9 +148,9 @@ class LoopDriver:
 
     def __init__(
         self,
-        own: OwnLoop,
+        own: Loop,
         failed: Callable[[str, Exception], str],
-        builder: EmulatedBuilder,
+        builder: LoopBuilder,
         agenda: Agenda,
         report: Callable[[SlotCleaned | DrainRequested], None],
     ) -> None:

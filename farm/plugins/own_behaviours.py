@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from farm.core.errors import RunError, ScenarioError
 from farm.core.model import Job
-from farm.emulation.behaviour import BuilderBehaviour, BuilderSpec
+from farm.emulation.behaviour import BuilderBehaviour, BuilderSpec, Loop
 from farm.emulation.own_loop import OwnLoop
 from farm.plugins.guards import Guard, UnusableError
 from farm.plugins.lookup import checked_arguments, named
@@ -83,7 +83,7 @@ class _Guarded(BuilderBehaviour):
             raise RunError(self.failed(f"job {job.id}", error)) from error
 
     @property
-    def own_loop(self) -> OwnLoop | None:
+    def own_loop(self) -> Loop | None:
         """The user's loop, if it is one."""
         return self._own.own_loop
 

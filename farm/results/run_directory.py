@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -39,7 +39,6 @@ from farm.whole_files import draft_of, pieces_of, read_whole, write_document, wr
 
 if TYPE_CHECKING:
     from farm.results.log.reader import Entry
-    from farm.results.recorded_run import FinishedRun
 
 log = logging.getLogger("farm.results")
 
@@ -242,6 +241,30 @@ def _counted(
         on_jobs(count / whole if whole else 1.0)
 
 
+class PlayedRun(Protocol):
+    """What is asked of a run that was played again."""
+
+    @property
+    def jobs(self) -> JobTable:
+        """The table of jobs."""
+        ...
+
+    @property
+    def has_events(self) -> bool:
+        """Whether its event log was kept."""
+        ...
+
+    def log_pieces(self) -> Iterator[bytes]:
+        """Return the event log in pieces of whole lines."""
+        ...
+
+    def write_jobs(self, path: Path) -> None:
+        """Write the table of jobs into a file."""
+
+    def save(self, path: Path) -> None:
+        """Write a run directory."""
+
+
 class Run:
     """A run that was read back; its larger files are read, or played again, on first use."""
 
@@ -255,7 +278,7 @@ class Run:
         self._summary = summary
         self._again = again
         #: the run as it was played again, with its events or without
-        self._played: FinishedRun | None = None
+        self._played: PlayedRun | None = None
 
     @property
     def is_written(self) -> bool:
@@ -398,7 +421,7 @@ class Run:
         except FileExistsError:
             raise InputError(f"{path}: exists already; a run is never overwritten") from None
 
-    def _played_again(self, *, events: bool = False) -> FinishedRun:
+    def _played_again(self, *, events: bool = False) -> PlayedRun:
         if self._again is None:
             raise InputError(
                 f"{self.path}: kept as its inputs; the same run with its jobs and events: "
@@ -409,7 +432,7 @@ class Run:
         return self._played
 
 
-PlayAgain = Callable[[Run, bool], "FinishedRun"]
+PlayAgain = Callable[[Run, bool], PlayedRun]
 """Plays the inputs of a run again, with its events or without; raises InputError if it cannot."""
 
 

@@ -9,8 +9,8 @@ from typing import NoReturn
 from rich.console import Console, RenderableType
 from rich.text import Text
 
+from farm.terminal.cells import Styled
 from farm.terminal.plain_text import message, plain, width_of_pipes
-from farm.terminal.tables import Styled
 
 COLOURS = {
     "succeeded": "green",

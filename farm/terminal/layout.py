@@ -12,9 +12,8 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from farm.terminal.plain_tables import GAP
+from farm.terminal.cells import GAP, Cell, ListingColumn, Styled, TableContent
 from farm.terminal.plain_text import MAX_MESSAGE, plain
-from farm.terminal.tables import Cell, Listing, ListingColumn, Parts, Styled
 
 FOLDED = 24
 """A column of text that may be folded is as wide as this, if it has that much text."""
@@ -25,7 +24,7 @@ NARROW = 12
 class Layout:
     """The cells of a listing, as they are shown."""
 
-    def __init__(self, listing: Listing) -> None:
+    def __init__(self, listing: TableContent) -> None:
         self._listing = listing
         self._columns = listing.columns
         self._rows = [
@@ -166,15 +165,11 @@ def _without_trailing_blanks(line: list[Segment]) -> list[Segment]:
     return line
 
 
-def html_of(what: object) -> str:
-    """Return tables and texts as HTML, for notebooks; colours are those of the terminal."""
-    if isinstance(what, Parts):
-        return "".join(map(html_of, what))
-    if isinstance(what, Styled):
-        what = what.__rich__()
-    if isinstance(what, Listing):
-        return what.html
-    return f"<p>{_span(Text(what) if isinstance(what, str) else what)}</p>" if what else ""
+def paragraph(shown: object) -> str:
+    """Return a text as HTML."""
+    if isinstance(shown, Styled):
+        shown = shown.__rich__()
+    return f"<p>{_span(Text(shown) if isinstance(shown, str) else shown)}</p>"
 
 
 def _span(what: object) -> str:

@@ -105,7 +105,7 @@ def progress(
     elif sys.stderr.isatty():
         from farm.terminal.progress_bar import shown  # noqa: PLC0415 - much of rich, for terminals
 
-        with shown(what, counted=counted) as update:
+        with shown(what, counted=counted, rest_from=MIN_SHARE_FOR_REST) as update:
             yield update
     else:
         with _ProgressLines(what) as lines:

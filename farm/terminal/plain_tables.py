@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from farm.terminal.cells import GAP, Cell, ListingColumn, Styled, TableContent
 from farm.terminal.plain_text import MAX_MESSAGE, plain
-from farm.terminal.tables import Cell, Listing, ListingColumn, Parts, Styled
+from farm.terminal.tables import Listing, Parts
 
-#: columns of blank space between two columns
-GAP = 2
 #: characters below this one are as wide as a column of a terminal, if they are printable
 FIRST_OF_OTHER_WIDTH = "\u0300"
 
@@ -41,7 +40,7 @@ def _lines_of(what: object, width: int) -> list[str]:
     raise NotPlainError
 
 
-def _lines_of_table(table: Listing, width: int) -> list[str]:
+def _lines_of_table(table: TableContent, width: int) -> list[str]:
     rows = [[_cell(*pair) for pair in zip(row, table.columns, strict=True)] for row in table.rows]
     if any(table.names):
         rows.insert(0, table.names)

@@ -18,28 +18,31 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from farm.terminal.output import MIN_SHARE_FOR_REST
-
 
 class _RestColumn(TimeRemainingColumn):
-    """The remaining time, if it is known."""
+    """The remaining time, from a share of the work on."""
+
+    def __init__(self, rest_from: float, *, compact: bool = False) -> None:
+        super().__init__(compact=compact)
+        self._rest_from = rest_from
 
     def render(self, task: Task) -> Text:
-        is_early = task.percentage < 100 * MIN_SHARE_FOR_REST
+        is_early = task.percentage < 100 * self._rest_from
         return Text("") if is_early or task.time_remaining is None else super().render(task)
 
 
 @contextmanager
-def shown(what: str, *, counted: bool) -> Iterator[Callable[..., None]]:
+def shown(what: str, *, counted: bool, rest_from: float) -> Iterator[Callable[..., None]]:
     """Show the line until the block ends; yields ``Progress.update`` for it.
 
-    A bar with the numbers if what is done is counted, else something that turns.
+    A bar with the numbers if what is done is counted, else something that turns. The remaining time
+    is told once this share of the work is done.
     """
     description = TextColumn("{task.description}")
     columns = (
-        (description, BarColumn(), MofNCompleteColumn(), _RestColumn())
+        (description, BarColumn(), MofNCompleteColumn(), _RestColumn(rest_from))
         if counted
-        else (SpinnerColumn(), description, _RestColumn(compact=True))
+        else (SpinnerColumn(), description, _RestColumn(rest_from, compact=True))
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         yield partial(progress.update, progress.add_task(what, total=None))

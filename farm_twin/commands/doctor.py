@@ -11,6 +11,7 @@ import typer
 from farm.core.errors import TraceError
 from farm.records.bundle import with_capacity
 from farm.results.formatting import sentence
+from farm.terminal.cells import Cell, Styled, folding, numbers
 from farm.terminal.options import (
     AsJson,
     Columns,
@@ -31,7 +32,7 @@ from farm.terminal.output import (
     this_command,
 )
 from farm.terminal.plain_text import MAX_MESSAGE, plain
-from farm.terminal.tables import Cell, Listing, Styled, folding, numbers
+from farm.terminal.tables import Listing
 from farm_twin.diagnosis.diagnose import Examination, diagnose
 from farm_twin.diagnosis.figures import FarmFigures
 from farm_twin.diagnosis.table import FIRST_TO_GO, HEADINGS, about, row_of

@@ -16,9 +16,10 @@ from farm.records.traces import FORMATS, read_records
 from farm.records.traces.csv_table import write_csv
 from farm.results.formatting import readable_span
 from farm.scenario import TraceOptions
+from farm.terminal.cells import folding, texts
 from farm.terminal.options import Columns, Quiet, Slots, Zone, columns_of, zone_of
 from farm.terminal.output import note, progress, reading_progress, remark
-from farm.terminal.tables import Listing, folding, texts
+from farm.terminal.tables import Listing
 from farm.units import many
 from farm.whole_files import STDIN, draft_of
 from farm.workload.recorded import trace_jobs

@@ -14,10 +14,11 @@ from farm.core.errors import InputError
 from farm.records.bundle import Bundle, read_bundle, write_bundle
 from farm.results.descriptive_statistics import Spread
 from farm.results.formatting import readable_ratio, readable_span
+from farm.terminal.cells import folding, numbers
 from farm.terminal.command_help import command_group
 from farm.terminal.options import AsJson, Quiet
 from farm.terminal.output import note, print_json, progress, reading_progress, remark
-from farm.terminal.tables import Listing, folding, numbers, story
+from farm.terminal.tables import Listing, story
 from farm.units import many
 from farm.whole_files import write_document
 from farm_twin.bundles.merging import merged

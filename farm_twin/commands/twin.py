@@ -16,6 +16,7 @@ import typer
 from farm.core.errors import InputError
 from farm.records.bundle import is_bundle, with_capacity
 from farm.results.formatting import readable_percent, readable_ratio, readable_span
+from farm.terminal.cells import folding, numbers
 from farm.terminal.error_messages import INTERRUPTED
 from farm.terminal.options import AsJson, Columns, Quiet, Slots, Source, Zone, columns_of, zone_of
 from farm.terminal.output import (
@@ -27,7 +28,7 @@ from farm.terminal.output import (
     show_share,
     this_command,
 )
-from farm.terminal.tables import Listing, folding, numbers
+from farm.terminal.tables import Listing
 from farm_twin.diagnosis.occupancy import refuse_more_than_slots
 from farm_twin.importing import load_records
 from farm_twin.twins.baseline import Check, Interval

@@ -8,8 +8,9 @@ import random
 import pytest
 from rich.console import Console
 
+from farm.terminal.cells import folding, numbers, styled, texts
 from farm.terminal.plain_tables import NotPlainError, plain_text_of
-from farm.terminal.tables import Listing, folding, group, numbers, story, styled, texts
+from farm.terminal.tables import Listing, group, story
 
 WORDS = (
     "",

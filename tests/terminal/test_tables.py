@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from farm.terminal.tables import Listing, folding, numbers, story, texts
+from farm.terminal.cells import folding, numbers, texts
+from farm.terminal.tables import Listing, story
 
 FARM = Path(__file__).parents[2] / "farm"
 COLUMNS = (*texts("job", "kind"), *numbers("mean wait", "cost"), *folding("why"))

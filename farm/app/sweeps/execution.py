@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import msgspec
 
-import farm
 from farm.app.inputs import code_of, digest_of_file, files_of
 from farm.app.runs.own_parts import NONE, OwnParts
 from farm.app.runs.simulated_run import figures_of_seeds, simulated_run
 from farm.core.errors import FarmError, RunError, file_access
 from farm.processes.shared_work import SharedWork
+from farm.results.run_directory import this_version
 from farm.results.summary.figures import Figures
 from farm.results.summary.summary import Summary
 from farm.scenario import Scenario, parse_scenario
@@ -61,7 +61,7 @@ class SeededRun(NamedTuple):
         sources = (source for _, source in code_of(scenario))
         contents = (*map(digest_of_file, files_of(scenario)), *sources)
         written = self.written or scenario.to_yaml()
-        for part in (farm.__version__, str(self.seed), written, *contents):
+        for part in (this_version(), str(self.seed), written, *contents):
             digest.update(part.encode() + b"\0")
         return digest.hexdigest()
 

@@ -23,10 +23,11 @@ from farm.forecasts.dispatch.builder_pools import NextBuilder
 from farm.forecasts.dispatch.job_estimate import DispatchEstimate, PredecessorGroup
 from farm.forecasts.dispatch.launchpad_formula import RULES
 from farm.forecasts.dispatch.view import JobView
+from farm.terminal.cells import folding, numbers, texts
 from farm.terminal.field_options import Fields, with_fields
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis, seconds_of
 from farm.terminal.output import note, print_json, progress, remark
-from farm.terminal.tables import Listing, folding, numbers, texts
+from farm.terminal.tables import Listing
 from farm.units import format_roughly
 from farm.upstream.launchpad import Rules
 

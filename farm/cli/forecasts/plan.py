@@ -25,10 +25,11 @@ from farm.results.summary.objectives import Term, check_pools, parse_objective
 from farm.scenario import Scenario, load_scenario
 from farm.scenario.model import NOT_DISTINGUISHABLE
 from farm.sim.capacity_planning import PlanOptions, Point, SizePlan, Tried, pools_to_size
+from farm.terminal.cells import folding, numbers
 from farm.terminal.error_messages import on_interrupt
 from farm.terminal.options import AsJson, Overrides, Plot, Quiet, ScenarioFile, as_typed
 from farm.terminal.output import note, print_json, progress, remark, shared_progress
-from farm.terminal.tables import Listing, folding, numbers
+from farm.terminal.tables import Listing
 from farm.units import format_roughly, many
 
 NEAREST = 5

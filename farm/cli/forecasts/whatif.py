@@ -11,10 +11,11 @@ from farm.app.forecasts.what_if import JobForecast, PlatformForecast, WhatIf, wh
 from farm.app.long_running.snapshots import image_from
 from farm.results.formatting import sentence
 from farm.scenario import TwinErrors
+from farm.terminal.cells import numbers, texts
 from farm.terminal.error_messages import on_interrupt
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Overrides, Redis
 from farm.terminal.output import note, print_json, shared_progress
-from farm.terminal.tables import Listing, numbers, texts
+from farm.terminal.tables import Listing
 from farm.units import format_roughly
 
 #: what the title says of later jobs

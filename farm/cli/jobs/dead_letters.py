@@ -9,9 +9,10 @@ import typer
 
 from farm.app.long_running.farm_place import reach
 from farm.live.redis.keys import written_at
+from farm.terminal.cells import folding, texts
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.terminal.output import note, print_json
-from farm.terminal.tables import Listing, folding, texts
+from farm.terminal.tables import Listing
 from farm.units import many
 
 COLUMNS = (*texts("written", "stream"), *folding("sender"), *texts("reason"), *folding("why"))

@@ -9,8 +9,9 @@ import typer
 from farm.app.long_running.invocations import ExecutingJob, Invocations, QueuedJob, invocations_of
 from farm.app.long_running.snapshots import image_from
 from farm.core.queues.fair_share.listing import Filter, InvocationView
+from farm.terminal.cells import ListingColumn, folding, numbers, texts
 from farm.terminal.output import note, print_json
-from farm.terminal.tables import Listing, ListingColumn, folding, numbers, texts
+from farm.terminal.tables import Listing
 from farm.units import format_roughly, many
 
 _CHILDREN = (

@@ -22,11 +22,12 @@ from farm.core.queues.fair_share.turn_explanation import Party, Turn
 from farm.live.operating.answers import Answer
 from farm.live.store.job_reader import KnownJob, state_of
 from farm.live.store.saved import Try
+from farm.terminal.cells import folding, numbers, texts
 from farm.terminal.console import coloured
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.terminal.output import note, print_json, progress, warn
 from farm.terminal.plain_text import plain
-from farm.terminal.tables import Listing, folding, numbers, story, texts
+from farm.terminal.tables import Listing, story
 from farm.units import format_roughly, many
 
 #: what is told in one line, with ``estimated_by``

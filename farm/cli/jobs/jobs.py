@@ -17,10 +17,11 @@ from farm.core.errors import InputError
 from farm.core.queues.fair_share.listing import Filter
 from farm.live.store.job_reader import KnownJob, state_of
 from farm.results.formatting import readable_span
+from farm.terminal.cells import Cell, folding, numbers, texts
 from farm.terminal.field_options import with_fields
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.terminal.output import note, print_json, remark, warn
-from farm.terminal.tables import Cell, Listing, folding, numbers, texts
+from farm.terminal.tables import Listing
 from farm.units import format_roughly
 
 if TYPE_CHECKING:

@@ -9,10 +9,11 @@ import typer
 
 from farm.app.long_running.builders import builders_of
 from farm.app.long_running.farm_place import reach
+from farm.terminal.cells import Cell, folding, numbers, texts
 from farm.terminal.console import coloured
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.terminal.output import note, print_json, remark
-from farm.terminal.tables import Cell, Listing, folding, numbers, texts
+from farm.terminal.tables import Listing
 from farm.units import format_roughly
 
 COLUMNS = (

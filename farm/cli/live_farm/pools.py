@@ -5,10 +5,11 @@ from __future__ import annotations
 from farm.app.jobs.sources import kind_of
 from farm.app.long_running.farm_place import reach
 from farm.app.long_running.pool_troubles import remarks_on, troubles_of
+from farm.terminal.cells import Cell, folding, numbers, texts
 from farm.terminal.console import counted
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
 from farm.terminal.output import note, print_json
-from farm.terminal.tables import Cell, Listing, folding, numbers, texts
+from farm.terminal.tables import Listing
 
 COLUMNS = (
     *texts("pool", "platform"),

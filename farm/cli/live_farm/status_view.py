@@ -14,8 +14,9 @@ from rich.text import Text
 from farm.live.operating.client import FRESH, FarmClient
 from farm.live.redis.trouble import RedisError, Trouble, trouble_of
 from farm.live.wire.pool_report import FarmStatus
+from farm.terminal.cells import folding, numbers, texts
 from farm.terminal.console import FarmConsole, counted
-from farm.terminal.tables import Listing, folding, numbers, story, texts
+from farm.terminal.tables import Listing, story
 from farm.units import format_roughly, many
 
 POOLS = (*texts("pool"), *numbers("wanted"), *folding("builders"))

@@ -24,8 +24,8 @@ from farm.results.summary.summary import Summary
 from farm.results.summary.tally import Tallied
 from farm.scenario import Scenario
 from farm.sim.too_large import expected_jobs
+from farm.terminal.cells import styled
 from farm.terminal.output import note, print_json, remark, shared_progress, warn
-from farm.terminal.tables import styled
 
 if TYPE_CHECKING:
     from farm.results.summary.objectives import Term

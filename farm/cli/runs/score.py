@@ -22,9 +22,10 @@ from farm.results.estimate_scores import (
 )
 from farm.results.figures.line_charts import Figure, write_figures
 from farm.results.formatting import readable_span, sentence
+from farm.terminal.cells import numbers, styled, texts
 from farm.terminal.options import AsJson, Plot, RunPath
 from farm.terminal.output import note, print_json, progress
-from farm.terminal.tables import Listing, numbers, styled, texts
+from farm.terminal.tables import Listing
 from farm.units import format_roughly, many
 
 MAX_RUNGS = 20

@@ -24,9 +24,10 @@ from farm.results.figures.line_charts import Figure, write_figures
 from farm.results.output_file import check_output
 from farm.scenario.calibration_keys import Calibration, read_calibration
 from farm.scenario.file.document import document_text
+from farm.terminal.cells import numbers
 from farm.terminal.options import AsJson, Quiet, seconds_of
 from farm.terminal.output import note, print_json, progress
-from farm.terminal.tables import Listing, numbers
+from farm.terminal.tables import Listing
 
 
 def calibrate(

@@ -8,9 +8,10 @@ import typer
 
 from farm.scenario.packaged_examples import examples as all_examples
 from farm.scenario.packaged_examples import find_scenario
+from farm.terminal.cells import folding, texts
 from farm.terminal.options import AsJson
 from farm.terminal.output import note, print_json
-from farm.terminal.tables import Listing, folding, texts
+from farm.terminal.tables import Listing
 
 
 def examples(

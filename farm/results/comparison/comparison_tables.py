@@ -38,18 +38,8 @@ from farm.results.formatting import readable_percent, readable_span, sentence
 from farm.results.money import Currency, is_money, unit_of_cost
 from farm.scenario import TwinErrors
 from farm.scenario.model import NOT_DISTINGUISHABLE
-from farm.terminal.tables import (
-    Listing,
-    Parts,
-    Styled,
-    as_html,
-    folding,
-    following,
-    group,
-    numbers,
-    styled,
-    texts,
-)
+from farm.terminal.cells import Styled, folding, following, numbers, styled, texts
+from farm.terminal.tables import Listing, Parts, as_html, group
 
 ABOUT = (
     "stretch: response time ÷ service time alone; fairness index: Jain's, of the slot time that "

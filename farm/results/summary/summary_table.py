@@ -14,17 +14,8 @@ from farm.results.formatting import (
 from farm.results.money import is_money, readable_cost, readable_monthly
 from farm.results.summary.costs import CostPart
 from farm.results.summary.summary import Quiescence, Summary
-from farm.terminal.tables import (
-    Listing,
-    Parts,
-    Styled,
-    as_html,
-    group,
-    numbers,
-    story,
-    styled,
-    texts,
-)
+from farm.terminal.cells import Styled, numbers, styled, texts
+from farm.terminal.tables import Listing, Parts, as_html, group, story
 from farm.units import many
 
 MAX_INVOCATIONS = 10
