@@ -75,9 +75,6 @@ class EmulatedBuilder:
         self._loop: LoopDriver | None = None
         if loop is not None:
             self._loop = LoopDriver(loop, behaviour.failed, self, agenda, report)
-        #: an attempt takes its service time, and nothing follows upon its end
-        delays_starts = bool(spec.pickup_time or spec.switch_times)
-        self.simple = spec.law is None and not spec.builder.cleans and not delays_starts
         self._switching = Switching(spec.switch_times) if spec.switch_times else None
         #: when the attempts end
         self._ends: Sharing | Alone
@@ -133,20 +130,6 @@ class EmulatedBuilder:
             self._loop.received(command)
         else:
             self.work_on(command)
-
-    def begin(self, command: StartJob, at: float) -> tuple[JobStarted, float]:
-        """Begin an attempt on a simple builder; return when its world must ``finish`` it, too."""
-        job = command.job
-        self.attempts[job.id] = command
-        finish_at = at + job.service_time / self.speed
-        return JobStarted(at, job.id, command.attempt, self.id), finish_at
-
-    def finish(self, command: StartJob, at: float) -> JobFinished:
-        """End an attempt on a simple builder."""
-        job = command.job
-        del self.attempts[job.id]
-        outcome: Outcome = "failed" if job.fails else "succeeded"
-        return JobFinished(at, job.id, command.attempt, self.id, outcome)
 
     def started(self, command: StartJob) -> JobStarted:
         """Return the report that an attempt begins now, with its own estimate if sent a size."""

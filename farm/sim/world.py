@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush
-from typing import Any
 
 from farm.core import events
 from farm.core.commands import (
@@ -35,7 +34,7 @@ from farm.core.state.snapshot import BuilderRecord, FarmSnapshot, JobRecord
 from farm.core.state.working_state import JobStatus
 from farm.emulation.agenda import ALARM, ARRIVAL, FINISH, Action, Due
 from farm.emulation.behaviour import spec_of
-from farm.emulation.builder import EmulatedBuilder, part_done
+from farm.emulation.builder import EmulatedBuilder
 from farm.plugins.own_behaviours import OwnBehaviours
 from farm.sim.provisioning import SimulatedProvisioner
 from farm.sim.too_large import LivesAtOneInstant
@@ -114,10 +113,6 @@ class SimulatedWorld:
         played = (one for one in self._played.values() if job in one.attempts)
         if (builder := next(played, None)) is None:
             return None
-        start = builder.attempts[job]
-        for finish_at, *_, what in self._agenda.heap:  # of a simple builder it is known only there
-            if what is start:
-                return part_done((finish_at - self.now) * builder.speed, start.job.service_time)
         return builder.fraction_done(job)
 
     # --- the World protocol -----------------------------------------------------------------
@@ -147,28 +142,19 @@ class SimulatedWorld:
                 return JobsSubmitted(arrives_at, jobs)
             if arrives_at == _NEVER and not self._open_jobs and heap[0][0] > self._ends_at:
                 return None
-            at, rank, place, _, what = top = heappop(heap)
-            builder: EmulatedBuilder | None = None
-            if type(what) is StartJob:
-                builder = self._played.get(what.builder)
-                if builder is None or builder.attempts.get(what.job.id) is not what:
-                    continue  # stopped before its end
-            elif what.action is None:
+            at, rank, place, _, due = top = heappop(heap)
+            if due.action is None:
                 continue  # revoked
             if rank == FINISH and at != agenda.gathered_at and agenda.gather(at):
                 heappush(heap, top)
                 continue
             agenda.now = at
-            if builder is not None:
-                event: Event | None = builder.finish(what, at)
-            else:
-                what.action(at)
-                event = at_once.popleft() if at_once else None
-            if event is not None:
+            due.action(at)
+            if at_once:
                 if self._resting:
                     self._wake(at, rank, place)
                 self._in_vain = 0
-                return event
+                return at_once.popleft()
             self._in_vain += 1
             if self._in_vain > MOST_IN_VAIN and arrives_at == _NEVER:
                 if not any(played.attempts for played in self._played.values()):
@@ -178,17 +164,9 @@ class SimulatedWorld:
     def execute(self, command: Command) -> None:
         """Carry out a command; events that follow at this instant come out next."""
         if type(command) is StartJob:
-            agenda, builder = self._agenda, self._played.get(command.builder)
-            if builder is None:
-                return  # it was lost at this instant: the scheduler learns of it next
-            if not builder.simple or command.size is not None:
+            builder = self._played.get(command.builder)
+            if builder is not None:  # else it was lost at this instant: the scheduler learns of it
                 builder.start(command)
-                return
-            started, finish_at = builder.begin(command, agenda.now)
-            self._at_once.append(started)
-            agenda.serial = serial = agenda.serial + 1
-            place = builder.place + command.slot
-            heappush(agenda.heap, (finish_at, FINISH, place, serial, command))
         elif type(command) is EndJob:
             self._open_jobs.discard(command.job.id)
         elif type(command) is RequestBuilder:
@@ -265,18 +243,17 @@ class SimulatedWorld:
 
 
 class VirtualAgenda:
-    """A heap of ``(at, rank, place, serial, what)``; see ``farm.emulation.agenda`` for its order.
+    """A heap of ``(at, rank, place, serial, due)``; see ``farm.emulation.agenda`` for its order.
 
     Arrivals come last of all at their instant: the simulated world keeps them apart, because they
-    are read from the workload only when their time comes. ``what`` is a Due, or the StartJob
-    command whose job will finish then on a simple builder.
+    are read from the workload only when their time comes.
     """
 
     __slots__ = ("gathered_at", "heap", "now", "serial")
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.heap: list[tuple[float, int, int, int, Any]] = []
+        self.heap: list[tuple[float, int, int, int, Due]] = []
         #: entries ever put in; also the last tie-breaker
         self.serial = 0
         #: the last instant to which simultaneous ends were moved
