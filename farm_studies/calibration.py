@@ -185,7 +185,7 @@ def _live(scenario: Scenario, rates: Mapping[str, float]) -> _LiveRun:
         )
         busy = others.so_far()
         burnt = [entry for entry in read_journals(Path(journal)) if entry.what == "burnt"]
-    if ended.interrupted:
+    if ended.kept.state == "interrupted":
         raise KeyboardInterrupt
     ends = recorder.ends
     for end in ends:
@@ -202,7 +202,7 @@ def _times(end: EndJob) -> tuple[float, float]:
 
 
 def _simulated(scenario: Scenario) -> Responses:
-    jobs = simulated_run(scenario).jobs
+    jobs = simulated_run(scenario).kept.jobs
     jobs = jobs.taken(jobs["outcome"] != "lost")
     return dict(zip(jobs["job_id"].tolist(), jobs["response_time_s"].tolist(), strict=True))
 

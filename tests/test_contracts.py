@@ -61,6 +61,47 @@ def test_a_wing_is_imported_for_type_checkers_only():
     assert all(offset and f"from {module} import" in checked for offset, module in of_wings)
 
 
+IMPORT = re.compile(
+    r"^ *(?:from (farm[\w.]*|workers[\w.]*|provisioner[\w.]*) import (\([^)]*\)|.*))", re.MULTILINE
+)
+
+
+def imports_of(path: Path, modules: set[str]) -> set[str]:
+    """Return which of these modules a file imports, also within functions or for type checkers."""
+    imported = set()
+    for package, names in IMPORT.findall(path.read_text("utf-8")):
+        for name in re.findall(r"\w+", names):
+            inner = f"{package}.{name}"
+            imported.add(inner if inner in modules else package)
+    return imported & modules
+
+
+def in_circles(imports: dict[str, set[str]]) -> set[str]:
+    """Return the modules that remain when those that nothing follows, or precedes, are left out."""
+    while True:
+        imported = set().union(*imports.values())
+        inner = {name: names for name, names in imports.items() if names and name in imported}
+        if len(inner) == len(imports):
+            return set(inner)
+        imports = {name: names & inner.keys() for name, names in inner.items()}
+
+
+def test_modules_import_each_other_in_one_circle_only():
+    """What a module needs can be read without what needs it, but for core's registry of lanes.
+
+    The names that only type checkers need count too: who reads a module follows them.
+    """
+    paths = {
+        place(path).removesuffix(".py").removesuffix("/__init__").replace("/", "."): path
+        for path in sources(*PACKAGES)
+    }
+    imports = {name: imports_of(path, set(paths) - {name}) for name, path in paths.items()}
+    circle = in_circles(imports)
+    assert {"farm.core.state.working_state", "farm.core.dispatching.matching"} <= circle
+    of_core = ("farm.core.dispatching.", "farm.core.queues.", "farm.core.state.")
+    assert [name for name in sorted(circle) if not name.startswith(of_core)] == []
+
+
 def test_the_environment_is_read_in_settings_only():
     """All settings of the environment are listed in one docstring."""
     readers = [place(path) for path in sources(*PACKAGES) if reads_the_environment(path)]

@@ -135,7 +135,8 @@ def simulate(
         update = {} if seed is None else {"seed": _whole(seed)}
         seeded = wanted.model_copy(update=update)  # any whole number is a seed: nothing to check
         keep = single if keep_events is None else keep_events
-        return simulated_run(seeded, own=own, out=_path(out), keep_events=keep, engine=engine)
+        run = simulated_run(seeded, own=own, out=_path(out), keep_events=keep, engine=engine)
+        return Result(*run)
 
     if isinstance(seeds, Iterable) and not single:
         wished = list(seeds)
@@ -186,9 +187,10 @@ def run(
     named: dict[str, object] = {"policy": policy, "balancer": balancer, "estimator": estimator}
     named |= {"live.speed": speed, "seed": None if seed is None else _whole(seed)}
     wanted, own = set_up(scenario, named, overrides, algorithms, jobs)
-    return live_run(
+    ended = live_run(
         wanted, own=own, out=_path(out), keep_events=True, redis=redis, duration=duration
     )
+    return Result(*ended)
 
 
 def set_up(

@@ -70,8 +70,8 @@ def simulated(scenario: Source, **overrides: object) -> Simulated:
     """
     loaded = load_scenario(scenario, **overrides)
     recorder = Recorder()
-    result = simulated_run(loaded, keep_events=True, observers=[recorder], engine="reference")
-    return Simulated(loaded, result, recorder.records())
+    run = simulated_run(loaded, keep_events=True, observers=[recorder], engine="reference")
+    return Simulated(loaded, Result(*run), recorder.records())
 
 
 def small_scenario(pool: Given = (), load: Given = (), **sections: object) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import fakeredis
 import msgspec
 
 from farm.app.api import Source, load_scenario
+from farm.app.recorded.played_again import played_again
 from farm.app.runs.learning import seeded_estimator
 from farm.assembly import make_scheduler
 from farm.core.commands import Command, EndJob, SetAlarm
@@ -63,7 +64,9 @@ class VirtualFarm:
         nothing: Iterator[tuple[float, tuple[Job, ...]]] = iter([(_LATER_THAN_ANYTHING, ())])
         self._simulation = Simulation.of(
             loaded,
-            scheduler=make_scheduler(loaded, explain_last=1000, estimator=seeded_estimator(loaded)),
+            scheduler=make_scheduler(
+                loaded, explain_last=1000, estimator=seeded_estimator(loaded, played_again)
+            ),
             algorithms=algorithms_of(loaded),
             load=nothing,
         )

@@ -15,6 +15,7 @@ from farm.app.forecasts import rollout_conversation, rollout_service
 from farm.app.forecasts.rollout_conversation import Request, RolloutProcess
 from farm.app.forecasts.rollout_process import Roller
 from farm.app.forecasts.rollouts_with_fallback import RolloutsWithFallback
+from farm.app.recorded.played_again import played_again
 from farm.app.runs.estimates import Estimating
 from farm.app.runs.own_parts import OwnParts
 from farm.core.events import JobFinished, JobsSubmitted
@@ -73,7 +74,7 @@ class Told:
 
     def __init__(self, program: Any, check: Callable[[Told], None], **estimates: Any) -> None:
         wanted = scenario(**estimates)
-        estimating = Estimating(wanted, live=True)
+        estimating = Estimating(wanted, live=True, again=played_again)
         (self.forecaster,) = estimating._forecasters
         assert isinstance(self.forecaster, RolloutsWithFallback)
         (self.service,) = estimating.services
@@ -118,7 +119,9 @@ class Told:
 
 def test_another_process_tells_what_rollouts_here_do() -> None:
     """The same numbers to the last bit, history included: the process has all that matters."""
-    in_process = Estimating(scenario(rules=["rollout"]), OwnParts(functions={"x": len}), live=True)
+    in_process = Estimating(
+        scenario(rules=["rollout"]), OwnParts(functions={"x": len}), live=True, again=played_again
+    )
 
     def check(told: Told) -> None:
         (here,) = in_process._forecasters
@@ -139,7 +142,7 @@ def test_jobs_arrive_as_lately_where_they_can_overtake(policy: str) -> None:
     """As rollouts in this process have it; in order of arrival nothing of it is sent."""
     own = OwnParts(functions={"x": len})
     rules = {"policy": policy, "rules": ["rollout"], "rollouts": 20}
-    in_process, program = Estimating(scenario(**rules), own, live=True), Here()
+    in_process, program = Estimating(scenario(**rules), own, live=True, again=played_again), Here()
 
     def check(told: Told) -> None:
         (here,) = in_process._forecasters
@@ -165,7 +168,7 @@ def test_a_live_farm_tells_rollouts_unless_told_otherwise() -> None:
     """The formula stays by name; a simulated run makes no estimates, and has no second process."""
 
     def rules(*, live: bool = True, own: OwnParts | None = None, **estimates: Any) -> list[str]:
-        found = Estimating(scenario(**estimates), own or OwnParts(), live=live)
+        found = Estimating(scenario(**estimates), own or OwnParts(), live=live, again=played_again)
         assert bool(found.services) == (live and not own and "launchpad" not in str(estimates))
         return [one.rules for one in found._forecasters]
 

@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 
 import farm
 from farm.app.forecasts.run_times import learned_from, rungs_of
-from farm.app.runs.estimates import scores_of
+from farm.app.recorded.estimates_of_run import scores_of
+from farm.app.recorded.played_again import played_again
 from farm.app.runs.learning import seeded_estimator
 from farm.cli.main import app
 from farm.core.errors import InputError
@@ -92,7 +93,7 @@ def test_a_run_starts_with_what_a_bundle_taught(records: Path):
         )
     )
 
-    estimator = seeded_estimator(scenario)
+    estimator = seeded_estimator(scenario, played_again)
 
     assert estimator.estimate(Job(id="j", service_time=1.0, kind="test")) == 20.0
     result = farm.simulate(scenario)

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 import farm
-from farm.app.recorded.played_again import differences, load_run
+from farm.app.recorded.played_again import load_run
+from farm.app.recorded.replaying import differences
 from farm.app.recorded.replays import audit_run
 from farm.app.runs.own_parts import OwnParts
 from farm.app.runs.simulated_run import simulated_run

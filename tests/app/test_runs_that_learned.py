@@ -12,6 +12,7 @@ import pytest
 import farm
 from farm.app.forecasts.capacity import plan_pools
 from farm.app.recorded.backfill import Place, write_text
+from farm.app.recorded.played_again import played_again
 from farm.app.recorded.replays import decisions_on
 from farm.app.runs.estimates import Estimating
 from farm.assembly import estimator_of
@@ -118,5 +119,5 @@ def test_every_file_of_statistics_is_learned_from(tmp_path: Path, dumped: str, l
     )
     (tmp_path / "learned.json").write_text(json.dumps(content))
     wanted = scenario("1s", "1s", learn_from=str(tmp_path / "learned.json"))
-    found = Estimating(wanted, live=live).estimator
+    found = Estimating(wanted, live=live, again=played_again).estimator
     assert found.estimate(farm.Job(id="b", service_time=1.0, kind="slow")) == 7.0

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import msgspec
 
+from farm.app.recorded.played_again import played_again
 from farm.app.runs.learning import seeded_estimator
 from farm.app.sweeps.axes import Axis, Grid
 from farm.results.summary.objectives import Term
@@ -26,7 +28,9 @@ def plan_pools(
     With ``axes``: the cheapest of their settings, the pools being sized as the scenario says.
     Raises InputError for statistics that cannot be learned from.
     """
-    options = msgspec.structs.replace(options, algorithms=algorithms_of, estimator=seeded_estimator)
+    options = msgspec.structs.replace(
+        options, algorithms=algorithms_of, estimator=partial(seeded_estimator, again=played_again)
+    )
     if not axes:
         found = plan(scenario, terms, options, on_point)
     else:

@@ -15,7 +15,7 @@ import msgspec
 
 from farm.app.long_running.snapshots import farm_of, image_from
 from farm.app.recorded.bundle_history import history_of
-from farm.app.recorded.played_again import load_run
+from farm.app.recorded.played_again import load_run, played_again
 from farm.app.runs.learning import seeded_estimator
 from farm.assembly import estimator_named, pool_specs
 from farm.core.commands import CancelJob, StartJob
@@ -378,7 +378,9 @@ def _of_run(path: Path, name: str | None, at: float | None) -> LearnedFarm:
     run = load_run(path, unfinished=True)
     scenario = run.scenario
     own = name is None or name == scenario.scheduling.runtime_estimates
-    estimator = seeded_estimator(scenario) if own else estimator_named(str(name), scenario)
+    estimator = (
+        seeded_estimator(scenario, played_again) if own else estimator_named(str(name), scenario)
+    )
     farm, learner = RecordedFarm(scenario, live=run.meta.world == "live"), Learner(estimator)
     last = 0.0
     for entry in run.entries():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+from farm.app.recorded.played_again import played_again
 from farm.app.runs.estimates import Estimating
 from farm.app.runs.live_farm import LiveFarm
 from farm.core.errors import StateError
@@ -76,7 +77,7 @@ def serve(
         RunDirectory.reopen(path, scenario=scenario.to_yaml(), started=now(), anew=anew)
 
     def make_scheduler() -> Scheduler:
-        return Estimating(scenario, live=True).scheduler()
+        return Estimating(scenario, live=True, again=played_again).scheduler()
 
     lines = None if log_folder is None else EventLogLines()
     stays = Stays(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from farm.app.recorded.played_again import load_run
+from farm.app.recorded.played_again import load_run, played_again
 from farm.app.runs.estimates import Estimating
 from farm.core.commands import Command
 from farm.core.dispatching.decisions import Decision
@@ -105,7 +105,9 @@ def lines_lost(folder: Path) -> str:
 
 def scheduler_like(run: Run, *, explain_last: int = 0) -> Scheduler:
     """Return a fresh scheduler like the run's own; raises InputError if none can be made."""
-    return Estimating(run.scenario, live=run.meta.world == "live").scheduler(explain_last)
+    return Estimating(run.scenario, live=run.meta.world == "live", again=played_again).scheduler(
+        explain_last
+    )
 
 
 def same_commands(run: Run) -> Callable[[Entry, Sequence[Command]], None]:

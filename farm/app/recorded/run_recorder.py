@@ -9,15 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
-from typing import Self
+from typing import NamedTuple, Self
 
 import msgspec
 
-from farm.app.recorded.result import Result
 from farm.assembly import run_info
 from farm.core.driver import Observer
 from farm.results.log.writer import EventLogLines, EventLogWriter
-from farm.results.recorded_run import LogPieces, RecordedRun, now
+from farm.results.recorded_run import FinishedRun, LogPieces, RecordedRun, now
 from farm.results.run_directory import RunDirectory, RunState, load_run
 from farm.results.summary.figures import WorldName
 from farm.results.summary.lateness import lateness_of
@@ -45,6 +44,13 @@ def jobs_without_log(out: Path | None, *, in_full: bool, keep_events: bool) -> f
     if keep_events or (out is not None and in_full):
         return math.inf
     return 0.0 if out is None else MIN_JOBS_AS_INPUTS
+
+
+class KeptRun(NamedTuple):
+    """A run that has ended, and the records of its jobs and builders."""
+
+    kept: FinishedRun
+    records: RunRecords
 
 
 class RunRecorder:
@@ -143,7 +149,7 @@ class RunRecorder:
         until: float = math.inf,
         play_time: float | None = None,
         on_jobs: Callable[[float], None] = lambda _: None,
-    ) -> Result:
+    ) -> KeptRun:
         """Close the files and return what the run came to.
 
         Args:
@@ -178,14 +184,14 @@ class RunRecorder:
             self._scenario, measured, records, log, state, self._started, self._inputs
         )
         if self._directory is None:
-            return Result(kept, records)
+            return KeptRun(kept, records)
         is_short = play_time is not None and play_time <= MAX_TIME_AGAIN
         if self._log is None or (is_short and records.count >= MIN_JOBS_AS_INPUTS):
             self._directory.close(kept.summary, ended=now(), state=state)
-            return Result(kept, records)
+            return KeptRun(kept, records)
         kept.write(self._directory, on_jobs)
         run = load_run(self._directory.path)
         # as they were written: to read them takes long
         run.jobs = kept.jobs
         run.scenario = self._scenario
-        return Result(run, records)
+        return KeptRun(run, records)

@@ -1,13 +1,11 @@
-"""The estimators and forecasters of a run, by the scenario's ``estimates``, and their scores."""
+"""The estimators and forecasters of a run, by the scenario's ``estimates``."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from farm.app.recorded.played_again import load_run
 from farm.app.runs.learning import seed_estimator
 from farm.app.runs.own_parts import NONE, OwnParts
 from farm.assembly import (
@@ -29,8 +27,7 @@ from farm.forecasts.dispatch.launchpad_formula import RULES
 from farm.forecasts.runtime.interface import RuntimeEstimator
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.forecasts.runtime.training import Learner
-from farm.records.bundle import is_bundle
-from farm.results.estimate_scores import Score, score
+from farm.results.run_directory import PlayAgain
 from farm.scenario import Scenario
 from farm.scenario.scheduling import RuleSet
 from farm.upstream.launchpad import LAUNCHPAD, Rules
@@ -59,11 +56,14 @@ class Estimating:
         scenario: what is run.
         own: parts of the caller's, in place of those that the scenario names.
         live: the run is a live farm.
+        again: plays a run that is learned from, and is kept as its inputs.
 
     Raises InputError for an unknown runtime estimator, and for statistics that cannot be read.
     """
 
-    def __init__(self, scenario: Scenario, own: OwnParts = NONE, *, live: bool) -> None:
+    def __init__(
+        self, scenario: Scenario, own: OwnParts = NONE, *, live: bool, again: PlayAgain
+    ) -> None:
         estimates = scenario.estimates
         has_own_parts = bool(own.functions or own.estimator or own.algorithms)
         methods = estimates.rules
@@ -74,6 +74,7 @@ class Estimating:
         sources = estimates.run_times or (scheduler_source,)
 
         self._scenario = scenario
+        self._again = again
         self._functions = own.functions
         self._every = estimates.every
         self._methods = methods
@@ -82,7 +83,7 @@ class Estimating:
         self.estimator: RuntimeEstimator = own.estimator or estimator_of(scenario)
         if live or (makes_rollouts and scheduler_source in sources):
             self.estimator = RuntimeDistribution(self.estimator)
-        seed_estimator(self.estimator, estimates.learn_from)
+        seed_estimator(self.estimator, estimates.learn_from, again)
 
         self._algorithms: Mapping[str, AnyAlgorithm] = {}
         if makes_rollouts and not self._uses_other_process:
@@ -151,7 +152,7 @@ class Estimating:
             estimator = RuntimeDistribution(estimator_named(source, self._scenario))
         except InputError as error:
             raise InputError(f"estimates.run_times: {error}") from None
-        seed_estimator(estimator, self._scenario.estimates.learn_from)
+        seed_estimator(estimator, self._scenario.estimates.learn_from, self._again)
         if estimator.estimator.learns or source == "declared":
             self._learners.append(Learner(estimator, laws_of(self._scenario)))
         return estimator
@@ -198,19 +199,3 @@ def _distribution(estimator: RuntimeEstimator) -> RuntimeDistribution:
     if isinstance(estimator, RuntimeDistribution):
         return estimator
     return RuntimeDistribution(estimator)
-
-
-def scores_of(run: Path) -> list[Score]:
-    """Return how right the dispatch estimates of a run were; raises InputError if it has none."""
-    if is_bundle(run):
-        raise InputError(
-            f"{run}: found a bundle of records, which has no dispatch estimates; allowed: a run, "
-            "or a bundle with --run-times ESTIMATOR"
-        )
-    found = score(load_run(run, unfinished=True).entries())
-    if not found:
-        raise InputError(
-            f"{run}: no estimates were made in this run; enable them, for example with "
-            "--set 'estimates.rules=[launchpad, rollout]'"
-        )
-    return found

@@ -6,32 +6,33 @@ from pathlib import Path
 
 import msgspec
 
-from farm.app.recorded.played_again import load_run
 from farm.assembly import estimator_of, laws_of
 from farm.core.errors import InputError, file_access
 from farm.forecasts.runtime.interface import RuntimeEstimator
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.forecasts.runtime.training import learn_from
 from farm.records.bundle import is_bundle
+from farm.results.run_directory import PlayAgain, load_run
 from farm.scenario import Scenario
 from farm.whole_files import read_whole
 
 
-def seeded_estimator(scenario: Scenario) -> RuntimeEstimator:
+def seeded_estimator(scenario: Scenario, again: PlayAgain) -> RuntimeEstimator:
     """Return the scenario's estimator with what it learns before a run.
 
-    Raises InputError for statistics that cannot be learned from.
+    ``again`` plays a run that is kept as its inputs. Raises InputError for statistics that cannot
+    be learned from.
     """
     estimator = estimator_of(scenario)
-    seed_estimator(estimator, scenario.estimates.learn_from)
+    seed_estimator(estimator, scenario.estimates.learn_from, again)
     return estimator
 
 
-def seed_estimator(estimator: RuntimeEstimator, path: str | None) -> None:
+def seed_estimator(estimator: RuntimeEstimator, path: str | None, again: PlayAgain) -> None:
     """Let an estimator learn from a finished run, a bundle of records, or dumped statistics.
 
-    ``path`` None: from nothing. Raises InputError for what is neither, and for statistics of
-    another estimator.
+    ``path`` None: from nothing. ``again`` plays a run that is kept as its inputs. Raises InputError
+    for what is neither, and for statistics of another estimator.
     """
     if path is None:
         return
@@ -46,7 +47,7 @@ def seed_estimator(estimator: RuntimeEstimator, path: str | None) -> None:
             estimator.forget_times()
         return
     if source.is_dir():
-        run = load_run(source, unfinished=True)
+        run = load_run(source, unfinished=True, again=again)
         events = (entry.event for entry in run.entries() if not entry.ignored)
         learn_from(estimator, events, laws_of(run.scenario))
         if isinstance(estimator, RuntimeDistribution):

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from farm.app.recorded.played_again import played_again
 from farm.app.runs.estimates import Estimating
 from farm.app.runs.metering import Metering
 from farm.app.runs.own_parts import NONE, OwnParts
@@ -51,7 +52,7 @@ class LiveFarm:
     ) -> None:
         self.scenario = scenario
         self._place = metrics
-        self.estimating = Estimating(scenario, own, live=True)
+        self.estimating = Estimating(scenario, own, live=True, again=played_again)
         self.scheduler = self.estimating.scheduler(explain_last=EXPLAINED)
         self.pools = pool_specs(scenario)
         self._long_lived, self._keep_ended = long_lived, keep_ended

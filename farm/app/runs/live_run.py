@@ -9,8 +9,7 @@ from pathlib import Path
 
 from farm.app.calibrating.work_rates import rates_for
 from farm.app.inputs import digests_of
-from farm.app.recorded.result import Result
-from farm.app.recorded.run_recorder import RunRecorder
+from farm.app.recorded.run_recorder import KeptRun, RunRecorder
 from farm.app.runs.live_farm import LiveFarm
 from farm.app.runs.own_parts import NONE, OwnParts
 from farm.app.runs.planning_pace import too_fast_to_plan
@@ -41,7 +40,7 @@ def live_run(
     observers: Sequence[Observer] = (),
     known_rates: Mapping[str, float] | None = None,
     **host_settings: str,
-) -> Result:
+) -> KeptRun:
     """Run a scenario on a live farm and return its result; to be called from the main thread.
 
     Args:

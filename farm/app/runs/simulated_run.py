@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from farm.app.inputs import can_be_read_again, digests_of
-from farm.app.recorded.result import Result
-from farm.app.recorded.run_recorder import RunRecorder, jobs_without_log
+from farm.app.recorded.replaying import replayed
+from farm.app.recorded.run_recorder import KeptRun, RunRecorder, jobs_without_log
 from farm.app.runs.own_parts import NONE, OwnParts
 from farm.assembly import complaints, estimator_of, make_rules, run_info
 from farm.core.driver import Observer
 from farm.core.errors import InputError
 from farm.forecasts.runtime.interface import RuntimeEstimator
+from farm.results.run_directory import PlayedRun, Run
 from farm.results.summary.figures import Counted, Figures
 from farm.scenario import Scenario
 from farm.sim.engines import (
@@ -53,8 +54,8 @@ def simulated_run(
     load: Workload | None = None,
     watch: Watch | None = None,
     on_step: Callable[[str, float], None] = lambda *_: None,
-) -> Result:
-    """Simulate a scenario and return its result.
+) -> KeptRun:
+    """Simulate a scenario and return the run.
 
     Args:
         scenario: what is played.
@@ -62,8 +63,7 @@ def simulated_run(
         out: the run directory to make; None: the run is kept in memory.
         keep_events: in memory, the events are kept too.
         in_full: the run directory has its jobs and events; else a run of many jobs that is soon
-            played again is kept as its inputs, and the result of one of more than ``MOST_JOBS`` may
-            have no jobs.
+            played again is kept as its inputs, and one of more than ``MOST_JOBS`` may have no jobs.
         observers: called with every event and its commands (a display), if the reference plays.
         engine: who plays it; the results are the same.
         load: the scenario's workload, where it is known; the scenario is not too large then.
@@ -160,14 +160,19 @@ def _estimates_of(
     if estimates.rules or estimates.run_times:
         from farm.app.runs.estimates import Estimating  # noqa: PLC0415 - few runs ask for them
 
-        estimating = Estimating(scenario, own, live=False)
+        estimating = Estimating(scenario, own, live=False, again=_again)
         return estimating.estimator, estimating.around if estimating.gives else None
     estimator = own.estimator or estimator_of(scenario)
     if estimates.learn_from is not None:
         from farm.app.runs.learning import seed_estimator  # noqa: PLC0415 - as above
 
-        seed_estimator(estimator, estimates.learn_from)
+        seed_estimator(estimator, estimates.learn_from, _again)
     return estimator, None
+
+
+def _again(run: Run, events: bool) -> PlayedRun:
+    """Play a run that is learned from, and is kept as its inputs."""
+    return replayed(run, events, simulated_run)
 
 
 def figures_of_seeds(

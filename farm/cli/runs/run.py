@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from farm.app.recorded.result import Result
 from farm.app.runs.live_run import live_run
 from farm.app.runs.planning_pace import too_fast_to_plan
 from farm.cli.runs.run_summary import (
@@ -87,7 +88,7 @@ def run(
         kept_in(out, wanted, save=not no_save) as kept,
         progress(f"starting {wanted.name}", silent=quiet or as_json or log) as update,
     ):
-        result = live_run(
+        ended = live_run(
             wanted,
             out=kept,
             redis=redis,
@@ -98,6 +99,7 @@ def run(
             ),
             observers=[EventLines()] if log else (),
         )
+    result = Result(*ended)
     show(result, as_json=as_json, quiet=quiet)
     met_all = show_checks(result, terms, as_json=as_json)
     if kept is not None and not (quiet or as_json):

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from farm.app.forecasts.run_times import rungs_of
-from farm.app.runs.estimates import scores_of
+from farm.app.recorded.estimates_of_run import scores_of
 from farm.core.errors import InputError
 from farm.results.estimate_scores import (
     Accuracy,

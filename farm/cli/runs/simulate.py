@@ -11,7 +11,7 @@ from shlex import quote
 
 import typer
 
-from farm.app.recorded.played_again import MAX_JOBS_AGAIN
+from farm.app.recorded.replaying import MAX_JOBS_AGAIN
 from farm.app.recorded.result import Result
 from farm.app.runs.simulated_run import simulated_run
 from farm.cli.runs.run_summary import (
@@ -94,7 +94,7 @@ def simulate(
         observers: list[Observer] = [] if silent else [ticker]
         if log:
             observers, engine = [EventLines()], "reference"
-        result = simulated_run(
+        run = simulated_run(
             wanted,
             out=kept,
             in_full=out is not None,
@@ -103,6 +103,7 @@ def simulate(
             watch=ticker.show if engine == "fast" else ticker.watch,
             on_step=partial(show_share, update),
         )
+    result = Result(*run)
     show(result, as_json=as_json, quiet=quiet)
     if not (quiet or as_json):
         _say_why_not_compiled(result)

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from farm.app.recorded.result import open_run
+from farm.app.recorded.played_again import played_again
+from farm.app.recorded.result import Result, open_run
 from farm.app.runs.estimates import Estimating
 from farm.app.runs.simulated_run import simulated_run
 from farm.assembly import run_info
@@ -112,7 +113,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
 
 def streamed(scenario: Scenario, least: int, max_exact: int = MAX_EXACT) -> RunRecords | None:
     """Play a scenario, reading some ``least`` jobs at a time; the times of some are kept."""
-    scheduler = Estimating(scenario, live=False).scheduler()
+    scheduler = Estimating(scenario, live=False, again=played_again).scheduler()
     setting = Setting.of(scenario, scheduler.rules, algorithms_of(scenario))
     assert not why_not(setting, scheduler.estimator)
     assert not why_whole(scenario, setting)
@@ -125,7 +126,7 @@ def streamed(scenario: Scenario, least: int, max_exact: int = MAX_EXACT) -> RunR
 
 def whole(scenario: Scenario) -> RunRecords:
     """Play a scenario with all of its jobs held."""
-    scheduler = Estimating(scenario, live=False).scheduler()
+    scheduler = Estimating(scenario, live=False, again=played_again).scheduler()
     setting = Setting.of(scenario, scheduler.rules, algorithms_of(scenario))
     return play(setting, scheduler.estimator, build_jobs(scenario), engine="fast")
 
@@ -217,10 +218,10 @@ def test_a_summary_says_that_its_percentiles_are_near(monkeypatch):
     """Protects readers of the table, the remarks and summary.json from taking them as exact."""
     scenario = mmc(2000)
     monkeypatch.setattr("farm.sim.engines.MOST_JOBS", 500)
-    exact = simulated_run(scenario, in_full=False)
+    exact = Result(*simulated_run(scenario, in_full=False))
     assert "percentile_error" not in exact.summary
     monkeypatch.setattr("farm.sim.fast.door.Tally", partial(Tally, max_exact=1999))
-    near = simulated_run(scenario, in_full=False)
+    near = Result(*simulated_run(scenario, in_full=False))
     assert near.summary["percentile_error"] == RELATIVE_ERROR
     [remark] = near.summary["remarks"]
     assert remark == (
@@ -277,15 +278,16 @@ def test_only_open_jobs_are_held(monkeypatch):
 def test_a_command_streams_what_is_too_long_to_be_held(monkeypatch, tmp_path):
     """Protects that such a run is played by the loop, and kept as scenario and summary."""
     scenario = mmc(2000)
-    before = simulated_run(scenario, engine="fast").summary
+    before = Result(*simulated_run(scenario, engine="fast")).summary
     monkeypatch.setattr("farm.sim.engines.MOST_JOBS", 500)
     told: list[int] = []
-    result = simulated_run(
+    run = simulated_run(
         scenario,
         out=tmp_path / "run",
         in_full=False,
         watch=lambda _, ended, __: told.append(ended),
     )
+    result = Result(*run)
     after = result.summary
     assert after | {"wall_time_s": 0.0} == before | {"wall_time_s": 0.0}
     assert told == sorted(told)
@@ -299,7 +301,8 @@ def test_what_cannot_be_streamed_is_held(monkeypatch):
     """Protects the present way for scenarios whose jobs are looked at later, or all at once."""
     monkeypatch.setattr("farm.sim.engines.MOST_JOBS", 500)
     phases = {"ramp_up": "10s", "run": "100s", "ramp_down": "10s"}
-    found = simulated_run(mmc(2000, phases=phases), in_full=False, engine="fast")
+    run = simulated_run(mmc(2000, phases=phases), in_full=False, engine="fast")
+    found = Result(*run)
     assert found.summary["run_phase_s"] == (10.0, 110.0)
     assert len(found.jobs) > 300
 

@@ -7,6 +7,7 @@ from itertools import cycle, repeat
 
 import pytest
 
+from farm.app.recorded.played_again import played_again
 from farm.app.runs.estimates import Estimating
 from farm.assembly import make_scheduler
 from farm.core.errors import InputError
@@ -44,7 +45,7 @@ def scenario(scheduling=None, **estimates):
 
 def estimated(wanted) -> Simulation:
     """Return the simulation of a scenario with the estimates that it asks for."""
-    estimating = Estimating(wanted, live=False)
+    estimating = Estimating(wanted, live=False, again=played_again)
     scheduler = make_scheduler(wanted, estimator=estimating.estimator)
     return Simulation.of(wanted, scheduler=scheduler, around=estimating.around)
 
@@ -123,7 +124,7 @@ def test_a_long_queue_is_swept_periodically() -> None:
 def test_unknown_estimators_are_refused() -> None:
     """One message that names the key."""
     with pytest.raises(InputError, match=r"estimates\.run_times"):
-        Estimating(scenario(rules=["farm"], run_times=["guess"]), live=False)
+        Estimating(scenario(rules=["farm"], run_times=["guess"]), live=False, again=played_again)
 
 
 def test_running_jobs_count_with_their_builders_time() -> None:
