@@ -46,7 +46,7 @@ class LawCheck(msgspec.Struct, frozen=True):
     mean_difference_as_burnt: float | None = None
 
 
-class Check(msgspec.Struct, frozen=True):
+class CalibrationCheck(msgspec.Struct, frozen=True):
     """The live runs, and the simulations of the same jobs under several laws."""
 
     scenario: str
@@ -95,7 +95,7 @@ def compare(
     *,
     runs: int = 1,
     begins: Callable[[int], None] = lambda _: None,
-) -> Check:
+) -> CalibrationCheck:
     """Run the scenario's burning jobs live, simulate them under the table, compare.
 
     A job's live response time is its mean over the runs. Beside the table: the scenario's own law,
@@ -121,7 +121,7 @@ def compare(
         lives.append(_live(scenario, rates))
     live = {job: statistics.fmean(run.jobs[job][0] for run in lives) for job in lives[0].jobs}
     services = statistics.fmean(times[1] for run in lives for times in run.jobs.values())
-    check = Check(
+    check = CalibrationCheck(
         scenario=scenario.name,
         jobs=len(live),
         live_mean_response_time_s=statistics.fmean(live.values()),
@@ -207,7 +207,7 @@ def _simulated(scenario: Scenario) -> Responses:
     return dict(zip(jobs["job_id"].tolist(), jobs["response_time_s"].tolist(), strict=True))
 
 
-def rows(check: Check) -> list[tuple[str, ...]]:
+def rows(check: CalibrationCheck) -> list[tuple[str, ...]]:
     """Return a row for the live runs, and one for each law."""
     found: list[tuple[str, ...]] = [("live", f"{check.live_mean_response_time_s:.2f}", "", "", "")]
     for law in check.laws:
@@ -224,12 +224,12 @@ def rows(check: Check) -> list[tuple[str, ...]]:
     return found
 
 
-def title(check: Check) -> str:
+def title(check: CalibrationCheck) -> str:
     """Return what was compared."""
     return f"{check.scenario}: {check.jobs} burning jobs"
 
 
-def remarks(check: Check) -> list[str]:
+def remarks(check: CalibrationCheck) -> list[str]:
     """Return what the live runs were like, and whether others disturbed them."""
     runs = ", ".join(
         f"{seconds:.2f}s (others kept {others:.2f} processors busy)"
@@ -247,7 +247,7 @@ def remarks(check: Check) -> list[str]:
     return found
 
 
-def answer(check: Check) -> str:
+def answer(check: CalibrationCheck) -> str:
     """Return the comparison in one sentence."""
     nearest = min(check.laws, key=lambda law: abs(law.mean_difference))
     found = next((law for law in check.laws if law.law == TABLE), nearest)
@@ -257,7 +257,7 @@ def answer(check: Check) -> str:
     return f"{what.capitalize()}; {nearest.law} comes nearer, {nearest.mean_difference:+.1%}."
 
 
-def document(check: Check) -> str:
+def document(check: CalibrationCheck) -> str:
     """Return the comparison as a page."""
     words = [answer(check), *remarks(check)]
     section = PageSection("", words, tables=[PageTable("", HEAD, rows(check))])

@@ -33,7 +33,7 @@ from farm_twin.diagnosis.sanity import Examined, findings
 from farm_twin.importing import load_records, source_of
 from farm_twin.sources import SOURCES
 from farm_twin.twins.candidates import Candidate, Document
-from farm_twin.twins.pools import PoolLoad, Shape, pools_of
+from farm_twin.twins.pool_shapes import PoolLoad, Shape, pools_of
 from farm_twin.twins.scenario_text import pool_keys, scheduling_lines
 from farm_twin.twins.timetable import start_of
 from farm_twin.twins.twin import order_of, sizing_of

@@ -41,7 +41,7 @@ from provisioner.backends.prepared import PreparedBackend, PreparedOptions
 from provisioner.backends.prepared_api import PreparedApi
 from provisioner.backends.process import HostOptions, ProcessBackend
 from provisioner.from_scenario import algorithms_of
-from provisioner.reconciler import Patience
+from provisioner.reconciler import ReconcilerTimes
 from provisioner.service import Provisioner, serve, take_charge
 
 log = logging.getLogger("farm.provisioner")
@@ -127,7 +127,7 @@ def provision(
         if place.wanted:
             served = stack.enter_context(place.server(metrics.readings, provisioner_target))
             log.info("metrics at %s", served.url)
-        patience = Patience(boot_timeout=boot_timeout)
+        patience = ReconcilerTimes(boot_timeout=boot_timeout)
         service = Provisioner(
             client, algorithms, chosen, patience, metrics=metrics, is_in_charge=lease.is_held
         )

@@ -11,9 +11,9 @@ from farm.live.operating.control_plane import ControlPlane
 from farm.live.wire.messages import GiveUpBuilder, Watch
 from farm.live.wire.pool_report import EMBEDDED
 from farm.live.world import LiveWorld
-from provisioner.reconciler import Keeping, Patience, decide, reconcile
+from provisioner.reconciler import Keeping, ReconcilerTimes, decide, reconcile
 
-PATIENCE = Patience()
+PATIENCE = ReconcilerTimes()
 
 
 class EmbeddedProvisioner:

@@ -32,7 +32,7 @@ from farm.live.wire.messages import GiveUpBuilder, Plan
 from farm.live.wire.pool_report import PoolReport
 
 
-class Patience(msgspec.Struct, frozen=True, kw_only=True):
+class ReconcilerTimes(msgspec.Struct, frozen=True, kw_only=True):
     """Time-outs and pauses, in real seconds."""
 
     #: a builder that has not joined this long after its boot time is given up; it is counted from
@@ -197,7 +197,7 @@ def reconcile(
     report: PoolReport,
     instances: Iterable[Instance] | None,
     now: float,
-    patience: Patience,
+    patience: ReconcilerTimes,
 ) -> tuple[Keeping, list[Action]]:
     """Compare requested with joined builders; return the actions for the difference.
 
@@ -232,7 +232,7 @@ def reconcile(
     return following, look.actions
 
 
-def _without_future(keeping: Keeping, now: float, patience: Patience) -> Keeping:
+def _without_future(keeping: Keeping, now: float, patience: ReconcilerTimes) -> Keeping:
     """Return the memory without what a clock that was set back has left in the future."""
     return msgspec.structs.replace(
         keeping,
@@ -261,7 +261,7 @@ def boots_allowed(keeping: Keeping, wanted: int, now: float, *, is_booting: bool
     return min(wanted, 1) if may_try else 0
 
 
-def failed(keeping: Keeping, trouble: str, now: float, patience: Patience) -> Keeping:
+def failed(keeping: Keeping, trouble: str, now: float, patience: ReconcilerTimes) -> Keeping:
     """Return the memory after one more failed boot."""
     pause = min(patience.longest_pause, patience.first_pause * 2.0 ** min(keeping.failures, 60))
     failures, until = keeping.failures + 1, max(keeping.not_before, now + pause)
@@ -269,7 +269,7 @@ def failed(keeping: Keeping, trouble: str, now: float, patience: Patience) -> Ke
 
 
 def not_launched(
-    keeping: Keeping, builder: str, trouble: str, now: float, patience: Patience
+    keeping: Keeping, builder: str, trouble: str, now: float, patience: ReconcilerTimes
 ) -> Keeping:
     """Return what is remembered after an instance could not be started: its builder is given up.
 
@@ -297,7 +297,7 @@ def describe_trouble(keeping: Keeping, now: float) -> str:
     return f"{count} failed{row} ({keeping.trouble}); {following}"
 
 
-def _allowed(report: PoolReport, patience: Patience) -> float:
+def _allowed(report: PoolReport, patience: ReconcilerTimes) -> float:
     return report.boot_time / report.speed + patience.boot_timeout
 
 
@@ -306,7 +306,7 @@ def _too_late(
     report: PoolReport,
     instances: Collection[Instance] | None,
     now: float,
-    patience: Patience,
+    patience: ReconcilerTimes,
 ) -> list[str]:
     """Return the requested builders that should have joined by now.
 
@@ -341,7 +341,7 @@ class _Look(msgspec.Struct):
     actions: list[Action] = []
     unknown_since: dict[str, float] = {}
 
-    def take(self, instances: Iterable[Instance], patience: Patience) -> None:
+    def take(self, instances: Iterable[Instance], patience: ReconcilerTimes) -> None:
         """Say which instances go, and which are missing."""
         there: set[str] = set()
         for instance in sorted(instances, key=lambda i: i.name):
@@ -359,7 +359,7 @@ class _Look(msgspec.Struct):
         allowed = boots_allowed(self.keeping, len(missing), self.now, is_booting=is_booting)
         self.actions.extend(Launch(builder) for builder in missing[:allowed])
 
-    def _unknown(self, instance: Instance, patience: Patience) -> None:
+    def _unknown(self, instance: Instance, patience: ReconcilerTimes) -> None:
         since = self.keeping.unknown_since.get(instance.name, self.now)
         if not instance.running:
             self.actions.append(Remove(instance, "exited"))
@@ -373,7 +373,7 @@ class _Look(msgspec.Struct):
         else:
             self.unknown_since[instance.name] = since
 
-    def _ended(self, instance: Instance, patience: Patience) -> None:
+    def _ended(self, instance: Instance, patience: ReconcilerTimes) -> None:
         reason = f"its container ended: {instance.detail or 'no reason known'}"
         self.actions.append(Remove(instance, "exited"))
         self.actions.append(GiveUpBuilder(instance.builder, reason, instance.excused))

@@ -36,7 +36,7 @@ from provisioner.reconciler import (
     Instance,
     Keeping,
     Launch,
-    Patience,
+    ReconcilerTimes,
     Remove,
     decide,
     launched,
@@ -208,7 +208,7 @@ class Provisioner:
         client: FarmClient,
         algorithms: Mapping[str, AnyAlgorithm],
         backend: Backend,
-        patience: Patience | None = None,
+        patience: ReconcilerTimes | None = None,
         wall: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
         metrics: ProvisionerMetrics | None = None,
@@ -219,7 +219,7 @@ class Provisioner:
         self._client = client
         self._algorithms = dict(algorithms)
         self._backend = backend
-        self._patience = patience or Patience()
+        self._patience = patience or ReconcilerTimes()
         self._wall = wall
         self._monotonic = monotonic
         self._is_in_charge = is_in_charge

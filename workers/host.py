@@ -30,11 +30,11 @@ from farm.live.wire.reporter import Reporter
 from farm.metrics.metrics_service import HostMetrics
 from farm.metrics.targets import host_target
 from farm.plugins.own_behaviours import OwnBehaviours
-from workers.agenda import HostAgenda
-from workers.builder import PlayedBuilder
 from workers.burn.burning_jobs import MODES as BURNING_MODES
 from workers.burn.burning_jobs import Burners, BurnSettings
+from workers.host_agenda import HostAgenda
 from workers.journal import AttemptJournal
+from workers.played_builder import PlayedBuilder
 
 Token = tuple[str, int]
 """An attempt: the job's id and the attempt's number."""

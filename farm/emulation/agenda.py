@@ -3,7 +3,7 @@
 Entries of one instant come out by rank, then by place, then in the order in which they were put
 in: job finishes first (by builder, then slot), then what builders do by themselves, then alarms,
 then the provisioner's ticks. Time passes in leaps (``farm.sim.world``) or for real
-(``workers.agenda``).
+(``workers.host_agenda``).
 """
 
 from __future__ import annotations

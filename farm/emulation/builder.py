@@ -28,7 +28,7 @@ from farm.core.pools.retirement import pattern_of
 from farm.emulation.agenda import LIFE, Action, Agenda
 from farm.emulation.attempt_ends import Alone, Sharing
 from farm.emulation.behaviour import BuilderBehaviour, BuilderSpec
-from farm.emulation.client import own_estimate
+from farm.emulation.client_estimate import own_estimate
 from farm.emulation.losses import AS_PLANNED, LIFETIME_OVER
 from farm.emulation.own_loop import LoopDriver, OwnLoop
 from farm.emulation.switching import Switching

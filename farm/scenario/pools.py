@@ -20,7 +20,7 @@ from pydantic import (
 from farm.core.contention import laws
 from farm.core.model import Platform
 from farm.core.queues.fair_share.path_keys import flaw_of_key
-from farm.emulation.client import flaw_of_labels
+from farm.emulation.client_estimate import flaw_of_labels
 from farm.scenario.distributions import Distribution
 from farm.scenario.presets import PRESETS, pool_with_preset
 from farm.scenario.provisioner import ProvisionerSettings

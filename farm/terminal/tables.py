@@ -16,7 +16,7 @@ from farm.terminal.plain_text import plain
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
-    from farm.terminal.layout import Layout
+    from farm.terminal.table_layout import Layout
 
 
 class Listing(TableContent):
@@ -24,7 +24,7 @@ class Listing(TableContent):
 
     @property
     def _layout(self) -> Layout:
-        from farm.terminal.layout import Layout  # noqa: PLC0415 - rich, for what is shown
+        from farm.terminal.table_layout import Layout  # noqa: PLC0415 - rich, for what is shown
 
         return Layout(self)
 
@@ -67,7 +67,7 @@ def _of_story(value: object) -> Cell:
 
 def as_html(shown: object) -> str:
     """Return tables and texts as HTML, for notebooks; colours are those of the terminal."""
-    from farm.terminal.layout import paragraph  # noqa: PLC0415 - as a layout is
+    from farm.terminal.table_layout import paragraph  # noqa: PLC0415 - as a layout is
 
     if isinstance(shown, Parts):
         return "".join(map(as_html, shown))

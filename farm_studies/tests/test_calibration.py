@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from farm_studies.calibration import TABLE, Check, LawCheck, answer
+from farm_studies.calibration import TABLE, CalibrationCheck, LawCheck, answer
 
 SCENARIO = """\
 pools:
@@ -67,7 +67,7 @@ def test_a_table_against_jobs_that_really_burn(farm: Callable[..., Any], tmp_pat
 def test_the_answer_names_a_law_that_comes_nearer():
     """The measured table is what a user asks about, even where it is not the nearest."""
     laws = [LawCheck(name, 1.0, off, 0.0) for name, off in ((TABLE, -0.096), ("threads", 0.02))]
-    check = Check("s", 4, 1.0, 1.0, 1.0, (), (), (), {}, tuple(laws))
+    check = CalibrationCheck("s", 4, 1.0, 1.0, 1.0, (), (), (), {}, tuple(laws))
     off = "Measured table is -9.6% off the mean response time of live jobs"
     assert answer(check) == f"{off}; threads comes nearer, +2.0%."
     check = msgspec.structs.replace(check, laws=check.laws[:1])

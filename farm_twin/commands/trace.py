@@ -25,7 +25,7 @@ from farm_twin.bundles.merging import merged
 from farm_twin.bundles.scaling import scaled
 from farm_twin.bundles.slicing import instant_of, sliced
 from farm_twin.diagnosis.contents import Contents, PlatformContents, contents_of
-from farm_twin.twins.workload import workload_text
+from farm_twin.twins.drawn_workload import workload_text
 
 BundlePath = Annotated[Path, typer.Argument(metavar="BUNDLE", help="A bundle of farm import.")]
 Out = Annotated[

@@ -31,7 +31,7 @@ from farm.terminal.output import (
 from farm.terminal.tables import Listing
 from farm_twin.diagnosis.occupancy import refuse_more_than_slots
 from farm_twin.importing import load_records
-from farm_twin.twins.baseline import Check, Interval
+from farm_twin.twins.baseline import Check, ResampledFigure
 from farm_twin.twins.candidates import NO_LIMIT
 from farm_twin.twins.triangle import Triangle
 from farm_twin.twins.twin import PoolTwin, Twin, write_twin
@@ -206,5 +206,5 @@ def _row(found: Check | None) -> tuple[str, ...]:
     )
 
 
-def _error(one: Interval) -> tuple[str, ...]:
+def _error(one: ResampledFigure) -> tuple[str, ...]:
     return tuple(readable_percent(share, signed=True) for share in (one.value, one.low, one.high))

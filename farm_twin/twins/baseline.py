@@ -33,7 +33,7 @@ AT_ONCE = 1_000_000
 """Waits that are resampled in one step."""
 
 
-class Interval(msgspec.Struct, frozen=True):
+class ResampledFigure(msgspec.Struct, frozen=True):
     """A figure with the range in which 95 % of its resampled values lie."""
 
     value: float
@@ -61,27 +61,27 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     recorded_p95: float
     simulated_p95: float
     #: of the mean, the p50 and the p95: simulated ÷ recorded - 1
-    mean_error: Interval
-    p50_error: Interval
-    p95_error: Interval
+    mean_error: ResampledFigure
+    p50_error: ResampledFigure
+    p95_error: ResampledFigure
     #: mean of the errors, and of their absolute values
-    bias: Interval
-    error_per_job: Interval
+    bias: ResampledFigure
+    error_per_job: ResampledFigure
     #: none where all waits are the same
-    correlation: Interval | None
+    correlation: ResampledFigure | None
     #: share of jobs whose simulated wait is within these of the recorded one
-    within_1m: Interval
-    within_10m: Interval
+    within_1m: ResampledFigure
+    within_10m: ResampledFigure
     loaded: bool
     #: simulated mean and p95 over repetitions of the twin, seconds; None: one is all
-    drawn_mean: Interval | None = None
-    drawn_p95: Interval | None = None
+    drawn_mean: ResampledFigure | None = None
+    drawn_p95: ResampledFigure | None = None
     #: how many these are
     repetitions: int = 1
     #: they differ by what is drawn in the farm itself, its losses
     is_random: bool = False
     #: how far from this simulation they are, job by job, and the furthest of them, seconds
-    drawn_per_job: Interval | None = None
+    drawn_per_job: ResampledFigure | None = None
 
     @property
     def share_per_job(self) -> float:
@@ -236,7 +236,7 @@ def check_of_draws(
         check(recorded, own),
         drawn_mean=_interval(float(means.mean()), means),
         drawn_p95=_interval(float(p95s.mean()), p95s),
-        drawn_per_job=Interval(float(np.mean(apart)), min(apart), max(apart)),
+        drawn_per_job=ResampledFigure(float(np.mean(apart)), min(apart), max(apart)),
         repetitions=len(draws),
         is_random=is_random,
     )
@@ -290,10 +290,10 @@ def _resampled(recorded: Floats, simulated: Floats) -> Floats:
     return np.concatenate(rows)
 
 
-def _interval(value: float, drawn: Floats) -> Interval:
+def _interval(value: float, drawn: Floats) -> ResampledFigure:
     finite = drawn[np.isfinite(drawn)]
     low, high = np.quantile(finite, (0.025, 0.975)).tolist() if len(finite) else (value, value)
-    return Interval(value, low, high)
+    return ResampledFigure(value, low, high)
 
 
 def by_hour(at: Floats, recorded: Floats, simulated: Floats) -> list[HourCheck]:

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from farm_twin.twins.pools import Shape
+from farm_twin.twins.pool_shapes import Shape
 from farm_twin.twins.runner_lives import CLOCKS, Rhythm
 
 Document = Mapping[str, Any]

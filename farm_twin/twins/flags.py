@@ -27,7 +27,7 @@ from farm.records.attempt import Attempt
 from farm.units import format_roughly
 from farm_twin.diagnosis.figures import MIN_STALL_TIME, MIN_STALLED_JOBS
 from farm_twin.diagnosis.occupancy import counts_at, unlike_slots
-from farm_twin.twins.pools import PoolLoad, Shape
+from farm_twin.twins.pool_shapes import PoolLoad, Shape
 from farm_twin.twins.runner_lives import CLOCKS
 
 Kind = Literal[

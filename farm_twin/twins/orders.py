@@ -15,7 +15,7 @@ from farm.columns import Floats
 from farm.core.queues.fair_share.node_score import weight
 from farm.core.queues.fair_share.path_keys import ATTRIBUTE_PREFIX, flaw_of_key
 from farm.records.attempt import Attempt
-from farm_twin.twins.pools import PoolLoad
+from farm_twin.twins.pool_shapes import PoolLoad
 
 Order = Mapping[str, Any]
 """The section ``scheduling`` of a scenario; {}: by arrival."""

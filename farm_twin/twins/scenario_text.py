@@ -19,7 +19,7 @@ from farm.results.formatting import readable_span
 from farm.scenario.file.document import value_text
 from farm.units import format_roughly, many
 from farm_twin.twins.candidates import STOPPING, Candidate, at_defaults, boot_seen, readable
-from farm_twin.twins.pools import Shape
+from farm_twin.twins.pool_shapes import Shape
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9._-]*\Z")
 """A text that YAML takes as one without quotes, but for its words for booleans and null."""

@@ -1,8 +1,8 @@
 """Recorded, replayed, synthetic: whether the farm's model is off, or the workload's.
 
 The recorded jobs replayed on the twin show what the farm's model gets wrong: only the farm is
-modelled. Jobs drawn like them (``farm_twin.twins.workload``) and played on the same twin show,
-against the replayed ones, what the workload's model leaves out.
+modelled. Jobs drawn like them (``farm_twin.twins.drawn_workload``) and played on the same twin
+show, against the replayed ones, what the workload's model leaves out.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from farm.results.comparison.significance import student_quantile
 from farm.results.formatting import readable_span
 from farm.scenario import load_scenario
 from farm.workload import build_jobs
-from farm_twin.twins.baseline import MEAN_SHARE, SECONDS, Interval
-from farm_twin.twins.pools import PoolLoad
-from farm_twin.twins.workload import workload_of
+from farm_twin.twins.baseline import MEAN_SHARE, SECONDS, ResampledFigure
+from farm_twin.twins.drawn_workload import workload_of
+from farm_twin.twins.pool_shapes import PoolLoad
 
 MOST_DRAWS, LEAST_DRAWS, MOST_JOBS = 8, 3, 200_000
 """Synthetic workloads that are played: the fewer, the more jobs they have together."""
@@ -52,9 +52,9 @@ class WaitFigures(msgspec.Struct, frozen=True):
 class Synthetic(msgspec.Struct, frozen=True):
     """Waits of several draws, seconds: their means, and where 95 % of other draws lie."""
 
-    mean: Interval
-    p50: Interval
-    p95: Interval
+    mean: ResampledFigure
+    p50: ResampledFigure
+    p95: ResampledFigure
     draws: int
 
 
@@ -130,12 +130,12 @@ def judged(recorded: WaitFigures, replayed: WaitFigures, draws: Sequence[WaitFig
     return Triangle(recorded, replayed, synthetic, off, text)
 
 
-def _range(values: Sequence[float]) -> Interval:
+def _range(values: Sequence[float]) -> ResampledFigure:
     """Return the mean, and the prediction interval of one more value (Student's t)."""
     mean, count = float(np.mean(values)), len(values)
     most = student_quantile(0.975, count - 1) * float(np.std(values, ddof=1))
     reach = most * (1 + 1 / count) ** 0.5
-    return Interval(mean, max(0.0, mean - reach), mean + reach)
+    return ResampledFigure(mean, max(0.0, mean - reach), mean + reach)
 
 
 def _differ(found: float, wanted: float) -> bool:

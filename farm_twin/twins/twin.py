@@ -36,7 +36,6 @@ from farm_twin.twins.baseline import (
     check_of_draws,
     median_place,
 )
-from farm_twin.twins.calibration import ANEW, EXACT, MOST_SEARCHED, Fit, Search, explains_no_more
 from farm_twin.twins.candidates import Candidate, candidates_of, delayed
 from farm_twin.twins.flags import (
     OVERTAKEN,
@@ -46,8 +45,16 @@ from farm_twin.twins.flags import (
     labels_of_a_part,
     overtaking,
 )
+from farm_twin.twins.grades import (
+    BELIEVABLE,
+    ENOUGH,
+    ON_AVERAGE,
+    REPETITIONS,
+    Grade,
+    verdict_of,
+)
 from farm_twin.twins.orders import Order, as_recorded, order_seen, weights_alike
-from farm_twin.twins.pools import PoolLoad, Shape, limited_to, pools_of, telling
+from farm_twin.twins.pool_shapes import PoolLoad, Shape, limited_to, pools_of, telling
 from farm_twin.twins.scenario_text import (
     ONE_POOL,
     UNJUDGED,
@@ -58,18 +65,11 @@ from farm_twin.twins.scenario_text import (
     times_of,
     unjudged,
 )
+from farm_twin.twins.search import ANEW, EXACT, MOST_SEARCHED, Fit, Search, explains_no_more
 from farm_twin.twins.timetable import start_of
 from farm_twin.twins.triangle import Triangle, triangle
 from farm_twin.twins.tries import retries_go_first
 from farm_twin.twins.twin_players import Player, Written, retries_of
-from farm_twin.twins.verdict import (
-    BELIEVABLE,
-    ENOUGH,
-    ON_AVERAGE,
-    REPETITIONS,
-    Grade,
-    verdict_of,
-)
 
 Tell = Callable[[str, float], None]
 Certainty = Literal["sure", "likely", "cannot-tell"]

@@ -22,7 +22,7 @@ from farm.workload.blocks import Block, JobColumns
 from farm.workload.build import jobs_of_records
 from farm_twin.twins.candidates import Candidate
 from farm_twin.twins.orders import Places
-from farm_twin.twins.pools import PoolLoad, Shape
+from farm_twin.twins.pool_shapes import PoolLoad, Shape
 from farm_twin.twins.scenario_text import times_of
 from farm_twin.twins.timetable import seconds_of_week
 from provisioner.from_scenario import algorithms_of

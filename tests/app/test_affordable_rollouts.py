@@ -16,7 +16,7 @@ from farm.app.forecasts.rollout_conversation import Request, RolloutProcess
 from farm.app.forecasts.rollout_process import Roller
 from farm.app.forecasts.rollouts_with_fallback import RolloutsWithFallback
 from farm.app.recorded.played_again import played_again
-from farm.app.runs.estimates import Estimating
+from farm.app.runs.estimating import Estimating
 from farm.app.runs.own_parts import OwnParts
 from farm.core.events import JobFinished, JobsSubmitted
 from farm.core.scheduler import Scheduler

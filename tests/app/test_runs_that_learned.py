@@ -14,7 +14,7 @@ from farm.app.forecasts.capacity import plan_pools
 from farm.app.recorded.backfill import Place, write_text
 from farm.app.recorded.played_again import played_again
 from farm.app.recorded.replays import decisions_on
-from farm.app.runs.estimates import Estimating
+from farm.app.runs.estimating import Estimating
 from farm.assembly import estimator_of
 from farm.core.commands import StartJob
 from farm.core.errors import InputError

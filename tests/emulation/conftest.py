@@ -18,8 +18,8 @@ from farm.emulation.builder import EmulatedBuilder
 from farm.emulation.own_loop import OwnLoop
 from farm.live.wire.messages import Play
 from farm.sim.world import VirtualAgenda
-from workers.agenda import HostAgenda
-from workers.builder import PlayedBuilder
+from workers.host_agenda import HostAgenda
+from workers.played_builder import PlayedBuilder
 
 
 class Stage:
@@ -138,6 +138,6 @@ def stage(request, monkeypatch) -> Callable[..., Stage]:
 
     if request.param is RealStage:
         monkeypatch.setattr(
-            "workers.agenda.time.monotonic", lambda: made[-1].clock if made else 1000.0
+            "workers.host_agenda.time.monotonic", lambda: made[-1].clock if made else 1000.0
         )
     return Made

@@ -18,7 +18,7 @@ from provisioner.reconciler import (
     Instance,
     Keeping,
     Launch,
-    Patience,
+    ReconcilerTimes,
     Remove,
     decide,
     describe_trouble,
@@ -26,7 +26,7 @@ from provisioner.reconciler import (
     reconcile,
 )
 
-PATIENCE = Patience(boot_timeout=60, first_pause=2, longest_pause=60, orphan_time=5)
+PATIENCE = ReconcilerTimes(boot_timeout=60, first_pause=2, longest_pause=60, orphan_time=5)
 
 
 def report(at: float = 0.0, **more: Any) -> PoolReport:

@@ -29,7 +29,7 @@ from farm.terminal.command_help import with_docstring
 from provisioner.algorithms.fixed import Fixed
 from provisioner.backends.backend import BackendError, DryRun
 from provisioner.command import app, provision
-from provisioner.reconciler import Instance, Keeping, Patience, Remove
+from provisioner.reconciler import Instance, Keeping, ReconcilerTimes, Remove
 from provisioner.service import LAUNCHES_AT_ONCE, serve, take_charge
 from tests.provisioner.provisioned import World, lose_once
 
@@ -244,7 +244,7 @@ def test_a_clock_set_back_prolongs_no_pause_between_boots(world, is_restarted):
     if is_restarted:
         service = world.start()
         service.restore()
-    world.looks(int(Patience().longest_pause) + 10, service)
+    world.looks(int(ReconcilerTimes().longest_pause) + 10, service)
     assert world.backend.boxes
 
 

@@ -81,4 +81,4 @@ def test_there_is_one_style_of_tables():
     own = [
         path.name for path in FARM.rglob("*.py") if "rich.table" in path.read_text(encoding="utf-8")
     ]
-    assert own == ["layout.py"]
+    assert own == ["table_layout.py"]

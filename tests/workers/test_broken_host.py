@@ -23,8 +23,8 @@ from farm.live.wire.reporter import Reporter
 from farm.plugins.own_behaviours import OwnBehaviours
 from tests.fixtures.processes import until
 from workers import lifecycle
-from workers.agenda import HostAgenda
 from workers.host import BuilderHost
+from workers.host_agenda import HostAgenda
 from workers.journal import AttemptJournal, read_journals
 
 

@@ -1,9 +1,9 @@
 """The builder host's interface to the burn server: starts burning jobs and receives their ends.
 
-The burning itself is done by ``workers/burn/server.py``, one child process of the host, started
-with the first job that burns. A job of ``stress``, ``memory`` or ``mixed`` mode is an *amount of
-work*: what one otherwise idle core does in its service time, for each of its threads. How long
-that takes, the machine decides.
+The burning itself is done by ``workers/burn/burn_server.py``, one child process of the host,
+started with the first job that burns. A job of ``stress``, ``memory`` or ``mixed`` mode is an
+*amount of work*: what one otherwise idle core does in its service time, for each of its threads.
+How long that takes, the machine decides.
 """
 
 from __future__ import annotations
@@ -97,12 +97,12 @@ def parse_rates(text: str) -> dict[str, float]:
     return rates
 
 
-PROGRAM = Path(__file__).with_name("server.py")
+PROGRAM = Path(__file__).with_name("burn_server.py")
 CLOSE_TIMEOUT = 2.0
 
 
 class BurnerProgram:
-    """One life of ``workers/burn/server.py``.
+    """One life of ``workers/burn/burn_server.py``.
 
     A thread starts it, listens to it, and lives as long: Linux kills the program when the thread
     that started it ends, and a thread that only needs it first might end before its time.

@@ -34,7 +34,7 @@ from farm.core.pools.spec import PoolSpec
 from farm.emulation.agenda import Action, Due
 from farm.emulation.behaviour import spec_of
 from farm.emulation.builder import EmulatedBuilder
-from farm.emulation.client import available, is_anonymous, own_estimate
+from farm.emulation.client_estimate import available, is_anonymous, own_estimate
 from farm.forecasts.runtime.boinc import Boinc, previous_version
 from farm.forecasts.runtime.interface import JobProgress, RuntimeEstimator
 from farm.forecasts.runtime.launchpad import Launchpad

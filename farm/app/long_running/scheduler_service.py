@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 
 from farm.app.recorded.played_again import played_again
-from farm.app.runs.estimates import Estimating
+from farm.app.runs.estimating import Estimating
 from farm.app.runs.live_farm import LiveFarm
 from farm.core.errors import StateError
 from farm.core.scheduler import Scheduler

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from farm.app.recorded.played_again import load_run, played_again
-from farm.app.runs.estimates import Estimating
+from farm.app.runs.estimating import Estimating
 from farm.core.commands import Command
 from farm.core.dispatching.decisions import Decision
 from farm.core.errors import InputError, InvariantError

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from farm.app.recorded.played_again import played_again
-from farm.app.runs.estimates import Estimating
+from farm.app.runs.estimating import Estimating
 from farm.app.runs.metering import Metering
 from farm.app.runs.own_parts import NONE, OwnParts
 from farm.assembly import pool_specs

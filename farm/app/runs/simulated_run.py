@@ -158,7 +158,7 @@ def _estimates_of(
     """
     estimates = scenario.estimates
     if estimates.rules or estimates.run_times:
-        from farm.app.runs.estimates import Estimating  # noqa: PLC0415 - few runs ask for them
+        from farm.app.runs.estimating import Estimating  # noqa: PLC0415 - few runs ask for them
 
         estimating = Estimating(scenario, own, live=False, again=_again)
         return estimating.estimator, estimating.around if estimating.gives else None

@@ -25,7 +25,7 @@ from farm.terminal.tables import Listing
 from farm.units import format_roughly
 
 if TYPE_CHECKING:
-    from farm.app.jobs.waits import JobWaits
+    from farm.app.jobs.waits_by_group import JobWaits
 
 COLUMNS = (
     *texts("job", "state", "platform", "kind", "user", "builder"),
@@ -94,7 +94,7 @@ def jobs(
         with reach(redis, folder) as client:
             status = client.status()
             if by != "team" or not status.fair_share:
-                from farm.app.jobs.waits import (  # noqa: PLC0415 - slow, most lists are of jobs
+                from farm.app.jobs.waits_by_group import (  # noqa: PLC0415 - slow, most lists are of jobs
                     key_of,
                     waits_by,
                 )

@@ -90,7 +90,7 @@ def exit_code(summary: Summary) -> int:
     return 0 if summary.ended_well else 1
 
 
-class Check(msgspec.Struct, frozen=True):
+class CheckedTerm(msgspec.Struct, frozen=True):
     """Whether a run met a term of an objective: a line of JSON."""
 
     check: str
@@ -122,7 +122,7 @@ def show_checks(result: Result, terms: Sequence[Term], *, as_json: bool) -> bool
         met_all = met_all and met
         if as_json:
             shown_value = None if value is not None and math.isinf(value) else value
-            print_json(Check(str(term), shown_value, met))
+            print_json(CheckedTerm(str(term), shown_value, met))
         else:
             found = "no value" if value is None else term.show(value)
             note(f"check {term}: {'met' if met else 'not met'} ({found})")

@@ -41,7 +41,7 @@ import msgspec
 
 from farm.core.errors import StateError
 from farm.core.model import Builder, Job, Outcome
-from farm.emulation.client import available, claimed_speed, is_anonymous
+from farm.emulation.client_estimate import available, claimed_speed, is_anonymous
 from farm.forecasts.runtime.interface import (
     Basis,
     EstimatorOptions,

@@ -30,7 +30,7 @@ class Tree(NamedTuple):
     weights: Annotated[Any, np.float64, 2]
 
 
-class Going(NamedTuple):
+class TreeState(NamedTuple):
     """What changes in a tree."""
 
     #: by node: its first waiting job
@@ -86,7 +86,7 @@ def next_in(tree: Any, going: Any) -> Any:
 
 def share(
     tree: Tree,
-    going: Going,
+    going: TreeState,
     slots: Slots,
     times: Floats,
     free: Floats,

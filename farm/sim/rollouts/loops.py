@@ -38,7 +38,7 @@ class Queues(NamedTuple):
     first_ties: Integers
 
 
-class Going(NamedTuple):
+class RolloutState(NamedTuple):
     """What changes, by rollout: written into."""
 
     #: by lane, its first waiting job
@@ -53,7 +53,7 @@ class Going(NamedTuple):
     losers_tie: Annotated[Any, np.int64, 2]
 
 
-def empty(queues: Queues, times: Rows, free: Rows, going: Going, dispatched: Rows) -> None:
+def empty(queues: Queues, times: Rows, free: Rows, going: RolloutState, dispatched: Rows) -> None:
     """Record when each job is dispatched, up to the last that matters, in each of some rollouts.
 
     A slot that becomes free gets the best of the first jobs of the lanes that it serves. The slots

@@ -7,7 +7,7 @@ import pytest
 
 from farm_twin.twins.baseline import by_hour, check, check_of_draws, median_place
 from farm_twin.twins.flags import Flag
-from farm_twin.twins.verdict import BELIEVABLE, verdict_of
+from farm_twin.twins.grades import BELIEVABLE, verdict_of
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from farm.columns import Floats
-from farm_twin.twins.calibration import ANEW, DRAWN, SPREADS, Search
 from farm_twin.twins.candidates import DIGITS, Candidate
+from farm_twin.twins.search import ANEW, DRAWN, SPREADS, Search
 
 RECORDED = np.full(10, 100.0)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from farm.records.attempt import Attempt
 from farm_twin.twins.flags import flags_of, overtaking
-from farm_twin.twins.pools import PoolLoad, Shape, load_of, pools_of
+from farm_twin.twins.pool_shapes import PoolLoad, Shape, load_of, pools_of
 from farm_twin.twins.runner_lives import CLOCKS
 from tests.fixtures.attempts import MONDAY, attempt, bundle_of
 

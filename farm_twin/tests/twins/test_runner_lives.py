@@ -20,7 +20,7 @@ from farm_twin.tests.twins.test_twin import (
 )
 from farm_twin.twins.candidates import candidates_of
 from farm_twin.twins.orders import order_seen, weights_alike
-from farm_twin.twins.pools import pools_of
+from farm_twin.twins.pool_shapes import pools_of
 from farm_twin.twins.twin import twin_of, write_twin
 
 SIZED = {"boot_time": "80s", "idle_timeout": "10m"}

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from farm.records.attempt import Attempt
 from farm_twin.twins.flags import flags_of
-from farm_twin.twins.pools import pools_of
+from farm_twin.twins.pool_shapes import pools_of
 from farm_twin.twins.twin import twin_of
 from tests.fixtures.attempts import MONDAY, attempt, bundle_of, served
 

@@ -11,7 +11,7 @@ import pytest
 
 from farm.columns import Floats
 from farm.core.model import Job
-from farm_twin.twins.pools import PoolLoad, load_of
+from farm_twin.twins.pool_shapes import PoolLoad, load_of
 from farm_twin.twins.triangle import Triangle, WaitFigures, drawn, judged, triangle
 from tests.fixtures.attempts import HOUR, MONDAY, attempt
 

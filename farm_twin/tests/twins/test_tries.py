@@ -16,10 +16,10 @@ from farm.results.run_directory import load_run
 from farm_twin.importing import load_records
 from farm_twin.run_attempts import attempts_of
 from farm_twin.sources import export_attempts
-from farm_twin.twins.pools import pools_of
+from farm_twin.twins.drawn_workload import workload_text
+from farm_twin.twins.pool_shapes import pools_of
 from farm_twin.twins.tries import retries_go_first, tries_of
 from farm_twin.twins.twin import PoolTwin, write_twin
-from farm_twin.twins.workload import workload_text
 from tests.fixtures.attempts import attempt
 
 RATE = 0.4

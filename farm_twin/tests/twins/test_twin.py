@@ -25,7 +25,7 @@ from farm_twin.importing import load_records
 from farm_twin.sources import export_attempts
 from farm_twin.twins.candidates import NO_LIMIT, candidates_of
 from farm_twin.twins.flags import OVERTAKEN, flags_of, overtaking
-from farm_twin.twins.pools import PoolLoad, Shape, pools_of
+from farm_twin.twins.pool_shapes import PoolLoad, Shape, pools_of
 from farm_twin.twins.scenario_text import ONE_POOL
 from farm_twin.twins.timetable import changes_of_number
 from farm_twin.twins.twin import PoolTwin, Twin, order_of, twin_of, write_twin

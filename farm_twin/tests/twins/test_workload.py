@@ -21,7 +21,7 @@ from farm.records.attempt import Attempt
 from farm.workload import build_jobs
 from farm_twin.bundles.slicing import sliced
 from farm_twin.tests.records.test_parts import HOURLY
-from farm_twin.twins.workload import MOST_VALUES, Week, workload_of, workload_text
+from farm_twin.twins.drawn_workload import MOST_VALUES, Week, workload_of, workload_text
 from tests.fixtures.attempts import HOUR, MONDAY, attempt
 
 WEEK = 168 * HOUR

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from farm.app.recorded.played_again import played_again
 from farm.app.recorded.result import Result, open_run
-from farm.app.runs.estimates import Estimating
+from farm.app.runs.estimating import Estimating
 from farm.app.runs.simulated_run import simulated_run
 from farm.assembly import run_info
 from farm.core.errors import InputError

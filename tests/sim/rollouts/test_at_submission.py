@@ -8,7 +8,7 @@ from itertools import cycle, repeat
 import pytest
 
 from farm.app.recorded.played_again import played_again
-from farm.app.runs.estimates import Estimating
+from farm.app.runs.estimating import Estimating
 from farm.assembly import make_scheduler
 from farm.core.errors import InputError
 from farm.core.events import EstimateMade, JobsSubmitted

@@ -11,10 +11,10 @@ from farm.core.contention.laws import ContentionLaw, SlowdownTable
 from farm.core.events import Event, JobFinished
 from farm.core.model import Builder, Job
 from farm.live.wire.messages import Play
-from workers.agenda import HostAgenda
-from workers.builder import PlayedBuilder
 from workers.burn.burning_jobs import Burnt
+from workers.host_agenda import HostAgenda
 from workers.journal import AttemptJournal, read_journals
+from workers.played_builder import PlayedBuilder
 
 
 class FakeBurner:

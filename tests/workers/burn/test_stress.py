@@ -21,10 +21,10 @@ from farm.app.calibrating.work_rates import rates_text
 from farm.core.errors import InputError
 from farm.processes.identity import began_at
 from tests.fixtures.processes import await_gone
+from workers.burn.burn_server import FORKS_AT_ONCE, BurnServer
 from workers.burn.burning_jobs import Burners, BurnSettings, parse_rates
 from workers.burn.kernels import MIB
 from workers.burn.limits import own_cores
-from workers.burn.server import FORKS_AT_ONCE, BurnServer
 
 from .conftest import PATIENCE, TINY, processes_under
 

@@ -52,7 +52,7 @@ HELP_WAITS = "a column with the instants from which jobs waited (--column submit
 HELP_OTHERWISE = "records of a longer time, or what sizes the pool, written into the scenario"
 
 
-class Verdict(NamedTuple):
+class TwinGrade(NamedTuple):
     """What is to be said of a pool's twin."""
 
     grade: Grade
@@ -165,7 +165,7 @@ The first three are for twins that nothing can be said of, so they come before a
 others go from the best grade to the worst."""
 
 
-def verdict_of(check: Check | None, flags: Sequence[Flag], *, has_waits: bool = True) -> Verdict:
+def verdict_of(check: Check | None, flags: Sequence[Flag], *, has_waits: bool = True) -> TwinGrade:
     """Return how well a pool's twin waits as recorded, and why not better; ``RULES`` decide.
 
     Args:
@@ -186,19 +186,19 @@ def verdict_of(check: Check | None, flags: Sequence[Flag], *, has_waits: bool = 
     remarks = "; ".join(flag.text for flag in flags if flag not in blocking)
     beside = f"; {remarks}" if remarks else ""
     if rule.grade == "each job":
-        return Verdict("each job", f"each job: {figures}{beside}", "each job")
+        return TwinGrade("each job", f"each job: {figures}{beside}", "each job")
     if rule.grade == "on average":
-        return Verdict("on average", f"{ON_AVERAGE}: {figures}{beside}", "on average")
+        return TwinGrade("on average", f"{ON_AVERAGE}: {figures}{beside}", "on average")
     reason = evidence.reason()
     better = f"{reason}; what would help: {evidence.remedy()} ({figures}){beside}"
     if rule.grade == "rough":
         off = _rounded_up(evidence.share_off)
-        return Verdict("rough", f"rough: {off}: {better}", f"rough: {off}")
+        return TwinGrade("rough", f"rough: {off}: {better}", f"rough: {off}")
     return _none(reason, f"none: {better}")
 
 
-def _none(reason: str, text: str) -> Verdict:
-    return Verdict("none", text, f"none: {shorten(reason, MAX_MARK, placeholder=' …')}")
+def _none(reason: str, text: str) -> TwinGrade:
+    return TwinGrade("none", text, f"none: {shorten(reason, MAX_MARK, placeholder=' …')}")
 
 
 def _rounded_up(share: float) -> str:

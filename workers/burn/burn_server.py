@@ -1,6 +1,6 @@
 """The burn server: a builder host's child that starts, kills and reaps burning processes.
 
-``python workers/burn/server.py SETTINGS`` reads requests from standard input and answers on
+``python workers/burn/burn_server.py SETTINGS`` reads requests from standard input and answers on
 standard output, a line of JSON each:
 
     {"job": 7, "mode": "stress", "threads": 4, "seconds": 2.5, "cores": [0, 1]}

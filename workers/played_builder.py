@@ -11,10 +11,10 @@ from farm.emulation.behaviour import BuilderBehaviour
 from farm.emulation.builder import BuilderEvent, EmulatedBuilder
 from farm.live.wire.messages import Play
 from farm.metrics.metrics_service import HostMetrics
-from workers.agenda import FarmAgenda, HostAgenda
 from workers.burn.burning_jobs import MODES as BURNING_MODES
 from workers.burn.burning_jobs import Burners, Burnt
 from workers.burn.limits import cores_of, cpu_quota, own_cores
+from workers.host_agenda import FarmAgenda, HostAgenda
 from workers.journal import AttemptJournal
 
 #: real seconds, alone, after which a burning job is given up: it weighs on its timed neighbours
