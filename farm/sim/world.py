@@ -279,8 +279,8 @@ class VirtualAgenda:
         while heap and heap[0][0] <= latest:
             due.append(heappop(heap))
         moved = False
-        for due_at, rank, *more in due:
+        for due_at, rank, place, serial, entry in due:
             joins = rank == FINISH and due_at > at
-            heappush(heap, (at if joins else due_at, rank, *more))
+            heappush(heap, (at if joins else due_at, rank, place, serial, entry))
             moved = moved or joins
         return moved

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import farm
+from farm.app.recorded.result import Result
 from farm.app.recorded.run_recorder import RunRecorder
 from farm.core.events import BuilderJoined
 from farm.core.model import Builder
@@ -128,5 +129,5 @@ def test_a_run_that_ends_before_its_phases_pays_until_then(
     recorder = RunRecorder(parse_scenario(SHORT_LOAD), "live", None, Workload((), [], []))
     for name, at in (("b", 0.0), ("c", 700.0)):
         recorder.observers[0](BuilderJoined(at, Builder(id=name, pool="p", index=1)), [])
-    summary = recorder.finish("test", **end).summary
+    summary = Result(*recorder.finish("test", **end)).summary
     assert summary["builder_time_s"] == sum(spans)

@@ -38,7 +38,7 @@ class _Lane(msgspec.Struct, frozen=True):
     """A tree, and the slots that serve it, as they are at the beginning."""
 
     tree: fair_loops.Tree
-    going: fair_loops.Going
+    going: fair_loops.TreeState
     slots: fair_loops.Slots
     #: by slot: the column of the attempt that it runs (-1: none), and else when it comes free
     held_by: NDArray[np.int64]
@@ -183,7 +183,7 @@ def _node_of(
     return place[state.path] if state.lane.queue is tree else fair_loops.ELSEWHERE
 
 
-def _going(nodes: Sequence[Invocation], tree: fair_loops.Tree) -> fair_loops.Going:
+def _going(nodes: Sequence[Invocation], tree: fair_loops.Tree) -> fair_loops.TreeState:
     count = len(nodes)
     by_start = sorted(range(count), key=lambda n: (nodes[n].last_start, nodes[n].serial))
     started = np.empty(count, np.int64)
@@ -191,7 +191,7 @@ def _going(nodes: Sequence[Invocation], tree: fair_loops.Tree) -> fair_loops.Goi
     heaps = np.zeros(count, HEAP)
     sizes = np.bincount(tree.parents[1:], minlength=count)
     heaps["begin"] = np.cumsum(sizes) - sizes
-    return fair_loops.Going(
+    return fair_loops.TreeState(
         heads=np.concatenate([[0], tree.ends[:-1]]).astype(np.int64),
         executing=np.array([len(node.executing) for node in nodes], np.int64),
         started=started,

@@ -126,13 +126,13 @@ def _played_plainly(queues: loops.Queues, times: Floats, free: Floats) -> Floats
     going, dispatched = _beginning(queues, free)
     rows = dispatched.tolist()
     lists = loops.Queues(*map(np.ndarray.tolist, queues)), times.tolist(), free.tolist()
-    loops.empty(*lists, loops.Going(*map(np.ndarray.tolist, going)), rows)
+    loops.empty(*lists, loops.RolloutState(*map(np.ndarray.tolist, going)), rows)
     return np.array(rows)
 
 
-def _beginning(queues: loops.Queues, free: Floats) -> tuple[loops.Going, Floats]:
+def _beginning(queues: loops.Queues, free: Floats) -> tuple[loops.RolloutState, Floats]:
     count, jobs = len(free), len(queues.jobs)
-    going = loops.Going(
+    going = loops.RolloutState(
         heads=np.tile(queues.ends - np.diff(queues.ends, prepend=0), (count, 1)),
         left=np.full(count, queues.matters.sum()),
         at=np.full(count, -np.inf),
