@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import farm
-from farm import csv_cells
 from farm.core.errors import FarmError, ScenarioError, TraceError
 from farm.core.model import Job, Platform
+from farm.records import table_reader
 from farm.records.trace_columns import COLUMNS
 from farm.records.traces import FORMATS, csv_table, swf
 from farm.records.traces.csv_table import RECORDED, write_csv
@@ -146,10 +146,10 @@ def test_blocks_have_the_cells_of_the_table(
     csv.writer(file, lineterminator=end, quoting=quoting).writerows(rows)
     text = file.getvalue() + (end if blank else "")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(csv_cells, "BLOCK", size)
-        found = list(csv_cells.blocks(text, ","))
+        patch.setattr(table_reader, "BLOCK", size)
+        found = list(table_reader.blocks(text, ","))
     assert [list(row) for block in found for row in zip(*block, strict=True)] == rows
-    assert csv_cells.plain_columns("\n".join(["a,b", '"x","y"', 'c,5" d']), ",") is None
+    assert table_reader.plain_columns("\n".join(["a,b", '"x","y"', 'c,5" d']), ",") is None
 
 
 def test_regular_files_are_read_by_column(write: Write) -> None:

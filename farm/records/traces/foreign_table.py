@@ -39,7 +39,6 @@ from msgspec import UNSET
 
 from farm.columns import Array, Coded, Floats, combined
 from farm.core.errors import TraceError
-from farm.csv_cells import blocks
 from farm.records.attempt import Happened
 from farm.records.foreign_columns import (
     CALENDAR,
@@ -64,9 +63,10 @@ from farm.records.foreign_columns import (
 )
 from farm.records.reading import FIRST, read_text
 from farm.records.sifting import NOISE, refuse_clocks
+from farm.records.table_reader import Kind, blocks, gathered
 from farm.records.trace_columns import COLUMNS
 from farm.records.traces import csv_table
-from farm.records.traces.csv_table import Kind, gathered, value_of
+from farm.records.traces.csv_table import value_of
 from farm.records.traces.trace_records import Records
 
 Refused = tuple[int, int, str]

@@ -17,7 +17,8 @@ import numpy as np
 
 from farm.columns import Array, Coded
 from farm.core.errors import InputError, file_access
-from farm.csv_cells import as_given, plain_columns, text_cells
+from farm.csv_cells import as_given, text_cells
+from farm.records.table_reader import plain_columns
 from farm.results.table.job_columns import OUTCOMES
 from farm.results.table.job_table import AT_ONCE, COLUMNS, TYPES, JobTable, joined
 from farm.whole_files import ending
