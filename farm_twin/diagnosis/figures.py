@@ -45,6 +45,7 @@ from farm_twin.diagnosis.occupancy import (
     unlike_slots,
 )
 from farm_twin.diagnosis.servers import servers_needed
+from farm_twin.diagnosis.wait_parts import WaitParts, is_overtaken, wait_parts
 from farm_twin.diagnosis.waits import Waits, worst_hour
 
 MIN_STALL_TIME = 1800.0
@@ -68,6 +69,12 @@ MAX_CORRELATION = 0.9
 one by one, whatever the runners do."""
 MAX_JOBS_OF_EPHEMERAL = 1.5
 """Mean number of jobs of a runner, below which it is one that runs a single job."""
+MIN_BOOT = 15.0
+"""Seconds of a wait that may be for a runner's start."""
+MIN_SHARE_OF_BOOTS = 0.3
+"""Share of all waiting of jobs whose runner did nothing then, from which runners come back."""
+MAX_SHARE_OVERTAKEN = 0.2
+"""Share of these that younger jobs overtook: more are held by something else."""
 MIN_SHARE_AT_MOST = 0.5
 """Share of the waiting while about as many slots were in use as ever, from which there are no more.
 """
@@ -136,6 +143,8 @@ class PlatformFigures(msgspec.Struct, frozen=True, kw_only=True, rename=json_nam
     #: the worst hour of the week by p95 wait, as "Mon 09 h"
     peak_hour: str
     peak_wait_p95: float | None
+    #: what the jobs that started waited for
+    wait_parts: WaitParts
     #: the longest time in which jobs waited and nothing ran
     stall_time: float
     #: what is to be said if jobs take unlike numbers of slots
@@ -369,6 +378,10 @@ class PlatformRecords:
         known_waits = attempts.waited[~np.isnan(attempts.waited)]
         since_submission = (attempts.started_at - attempts.submitted_at)[~np.isnan(attempts.waited)]
         new_runner_waits = self._waits_for_new_runners()
+        grows = self._grows(steps, new_runner_waits)
+        if not grows and (came_back := self._waits_for_runners_that_came_back(steps)) is not None:
+            grows = True
+            new_runner_waits = np.concatenate([new_runner_waits, came_back])
         limit: float = self._most_busy
         slots_in_use = None
         if self._told is not None:
@@ -405,7 +418,7 @@ class PlatformRecords:
             mean_slots=mean_slots,
             slots_told=self._told,
             slots_in_use=slots_in_use,
-            grows=self._grows(steps, new_runner_waits),
+            grows=grows,
             new_runner_wait=spread_of(new_runner_waits),
             shortest_wait=quantile(known_waits, 0.01) if len(known_waits) else None,
             wait_since_submission_p95=quantile(since_submission, 0.95)
@@ -434,6 +447,7 @@ class PlatformRecords:
             peak_hour=peak_hour,
             peak_wait_p95=peak_wait,
             stall_time=_stall_time(self._with_waits_that_ended(steps)),
+            wait_parts=self._parts(steps, limit, grows=grows),
             arrivals_are_measured=self._are_measured,
             unlike_slots=self._unlike_slots,
             servers_needed=servers,
@@ -543,9 +557,56 @@ class PlatformRecords:
         place = np.searchsorted(steps.at, eligible_at[is_known], side="left") - 1
         waiting = steps.waiting[np.clip(place, 0, None)]
         first_waits = self._on_runners.waited[rows][is_known]
-        if np.ptp(waiting) == 0 or np.ptp(first_waits) == 0:
-            return True
-        return float(np.corrcoef(waiting, first_waits)[0, 1]) < MAX_CORRELATION
+        return not self._follow(waiting, first_waits)
+
+    def _follow(self, waiting: Floats, waits: Floats) -> bool:
+        """Return whether jobs waited the longer, the more others were waiting when they came."""
+        if np.ptp(waiting) == 0 or np.ptp(waits) <= self._resolution:
+            return False
+        return float(np.corrcoef(waiting, waits)[0, 1]) >= MAX_CORRELATION
+
+    def _waits_for_runners_that_came_back(self, steps: Steps) -> Floats | None:
+        """Return the waits that ended on a runner that did nothing all the while, seconds.
+
+        It was not there: a name is used again by runners that come for jobs. None: they explain
+        little of the waiting; or others went first, as where something else held these jobs; or all
+        runners stood still, as in a stall; or jobs are started one by one.
+        """
+        has_own_number = self._told is not None or self.attempts.hosted.any()
+        if has_own_number or not self._runners or max(self._slots_of_runners) > 1:
+            return None
+        ran = self._on_runners
+        owners = np.repeat(np.arange(len(self._runners)), np.diff(self._edges))
+        order = np.lexsort((ran.started_at, owners))
+        eligible_at, started_at = ran.eligible_at[order], ran.started_at[order]
+        ended_before = np.append(np.nan, self._ends_of(ran)[order][:-1])
+        ended_before[self._edges[:-1]] = np.nan
+        waits = started_at - eligible_at
+        was_idle = (ended_before <= eligible_at) & (waits >= MIN_BOOT)
+        starts = np.sort(started_at)
+        first = np.searchsorted(starts, eligible_at, side="right")
+        was_idle &= np.searchsorted(starts, started_at - 1.0, side="left") > first
+        share = float(waits[was_idle].sum() / max(1.0, np.nansum(waits)))
+        if was_idle.sum() < MIN_NEW_RUNNERS or share < MIN_SHARE_OF_BOOTS:
+            return None
+        if is_overtaken(eligible_at, started_at)[was_idle].mean() > MAX_SHARE_OVERTAKEN:
+            return None
+        place = np.searchsorted(steps.at, eligible_at[was_idle], side="left") - 1
+        waiting = steps.waiting[np.clip(place, 0, None)]
+        return None if self._follow(waiting, waits[was_idle]) else waits[was_idle]
+
+    def _parts(self, steps: Steps, limit: float, *, grows: bool) -> WaitParts:
+        """Return what its jobs waited for; nothing, if it is not known how many slots there are."""
+        if not steps.slots.any():
+            return WaitParts()
+        attempts = self.attempts.taken(~np.isnan(self.attempts.waited))
+        return wait_parts(
+            attempts.eligible_at,
+            attempts.started_at,
+            steps,
+            limit,
+            comes_for_jobs=grows or self._is_ephemeral,
+        )
 
     def _loaded_time(self) -> float:
         """Return the time over which rates are taken, seconds: that in which jobs arrived.

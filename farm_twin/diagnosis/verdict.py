@@ -29,6 +29,14 @@ ABOUT_SLOTS: tuple[Kind, ...] = ("short of servers", "bursts", "fine")
 """Verdicts that say how many slots would do."""
 
 
+MAX_SHARE_UNEXPLAINED = 0.5
+"""Share of the waiting beside free slots for which nothing is seen, up to which it is explained."""
+MIN_WAIT_OF_PARTS = 10.0
+"""Seconds of a mean wait from which it is said what they are."""
+MAY_RUN_OTHERS = (
+    "these runners also run jobs that are not in these records (those of all who use them, in one "
+    "call, settle it)"
+)
 MORE_SLOTS = 1.25
 """Times as many slots as were in use: a verdict that is another one then is said to hang on it."""
 
@@ -105,6 +113,8 @@ def verdicts(
     elif reversing and kind != "cannot tell":
         conditions = ", and unless ".join(finding.reversed_if for finding in reversing)
         text = f"unless {conditions}: {text}"
+    elif kind == "not capacity" and _is_unexplained(figures):
+        text = f"unless {MAY_RUN_OTHERS}: {text}"
     if figures.servers_needed is not None and kind in ABOUT_SLOTS:
         additions = [finding.about_slots for finding in about if finding.about_slots]
         text = "; ".join([text, *additions])
@@ -116,6 +126,10 @@ def verdicts(
     grade: Grade = "sure"
     if kind == "cannot tell":
         grade = "cannot-tell"
+    elif kind == "not capacity" and _is_unexplained(figures):
+        grade = "likely"
+        what = "jobs on these runners"
+        assumed = (*assumed, Assumption(what, "those in the records", "short of servers"))
     elif kind == "boot time" or any(finding.effect == "weakens" for finding in about):
         grade = "likely"
     yield Verdict(figures.platform, kind, text, grade, evidence, assumed)
@@ -245,8 +259,8 @@ def _reason(figures: PlatformFigures, resolution: float, objective: float) -> tu
     if p95 is not None and p95 <= objective:
         within = f"95 % started within {format_roughly(p95)}"
         if figures.grows:
-            return "fine", f"{within}; {_new_runners(figures)}"
-        return "fine", f"{within}{_spare_slots(figures, objective)}"
+            return "fine", f"{within}; {_new_runners(figures)}{_parts_of(figures)}"
+        return "fine", f"{within}{_parts_of(figures)}{_spare_slots(figures, objective)}"
 
     waits = _waits(figures)
     would_do = _slots_that_would_do(figures, objective)
@@ -262,7 +276,8 @@ def _reason(figures: PlatformFigures, resolution: float, objective: float) -> tu
         )
     if figures.grows and not is_limited:
         return "boot time", (
-            f"{waits}; {_new_runners(figures)}: keep runners ready, or have them start sooner"
+            f"{waits}; {_new_runners(figures)}{_parts_of(figures)}: keep runners ready, or have "
+            "them start sooner"
         )
     if figures.runners == 0 and figures.slots_told is None and not figures.slots_in_use:
         return "cannot tell", (
@@ -282,6 +297,27 @@ def _reason(figures: PlatformFigures, resolution: float, objective: float) -> tu
         f"of the time; while jobs waited {figures.busy_share_while_waiting or 0:.0%}"
         f"{_worst_hour(figures)}{would_do}"
     )
+
+
+def _is_unexplained(figures: PlatformFigures) -> bool:
+    """Return whether nothing that was seen explains most of the waiting beside free slots."""
+    parts = figures.wait_parts
+    return parts.other > MAX_SHARE_UNEXPLAINED * parts.beside_free_slots
+
+
+def _parts_of(figures: PlatformFigures) -> str:
+    """Return what most of the mean wait is, if that is not the queue; nothing, if it is."""
+    parts = figures.wait_parts
+    named = {
+        "the runner's start": parts.start,
+        "a cap on jobs at once": parts.cap,
+        "of jobs that were held while younger ones started": parts.held,
+        "while none started although slots were free": parts.stall,
+    }
+    what, time = max(named.items(), key=lambda item: item[1])
+    if time <= parts.whole / 2 or parts.whole < MIN_WAIT_OF_PARTS:
+        return ""
+    return f"; of {format_roughly(parts.whole)} on average {format_roughly(time)} are {what}"
 
 
 def _settled_by(figures: PlatformFigures) -> str:
@@ -339,7 +375,8 @@ def _why_slots_were_idle(figures: PlatformFigures) -> str:
     elif turnaround >= max(LIMITS.min_turnaround, LIMITS.min_turnaround_share * mean_run_time):
         evidence = f"; {format_roughly(turnaround)} passed between two jobs of a runner"
     return (
-        f"while {figures.idle_while_waiting or 0.0:.0%} of the slots stood idle{evidence}: look at "
+        f"while {figures.idle_while_waiting or 0.0:.0%} of the slots stood idle{evidence}"
+        f"{_parts_of(figures)}: look at "
         f"{look_at}, labels, or another load on them"
     )
 
