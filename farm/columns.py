@@ -208,6 +208,11 @@ def presence(values: Iterable[object]) -> Flags:
     return np.array([value is not None for value in values], np.bool_)
 
 
+def filled(values: Iterable[Sequence[object]]) -> Flags:
+    """Return which values are not empty."""
+    return np.array([len(value) > 0 for value in values], np.bool_)
+
+
 def texts(values: Iterable[str]) -> Texts:
     """Return a column of texts, which are not copied."""
     return np.array(list(values), np.object_)

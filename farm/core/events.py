@@ -30,6 +30,8 @@ class JobsSubmitted(_Event, frozen=True, tag="job-submitted"):
     """Jobs were submitted together: all are queued before any of them is dispatched."""
 
     jobs: tuple[Job, ...]
+    #: how those jobs ended that these need and that are over, by id: the scheduler forgets them
+    ended: dict[str, Outcome] = {}
 
 
 class JobStarted(_Event, frozen=True):

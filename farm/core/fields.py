@@ -17,7 +17,7 @@ import msgspec
 
 R = TypeVar("R", bound=msgspec.Struct)
 
-_SECONDS = frozenset({"at", "boot_delay", "lifetime", "makespan", "run_phase"})
+_SECONDS = frozenset({"at", "boot_delay", "lifetime", "makespan", "needs_delay", "run_phase"})
 """Fields in seconds that ``json_name`` does not recognise by their names."""
 
 
@@ -95,14 +95,25 @@ def _flag(text: str) -> bool:
     return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
 
 
+def _texts(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, (part.strip() for part in text.split(";"))))
+
+
 # tables are written by many hands: "+5", ".5" and " 5" are numbers, though not in JSON
-_READERS: dict[object, Callable[[str], object]] = {str: str, int: _whole, float: float, bool: _flag}
+_READERS: dict[object, Callable[[str], object]] = {
+    str: str,
+    int: _whole,
+    float: float,
+    bool: _flag,
+    tuple[str, ...]: _texts,
+}
 _BY_TYPE: dict[object, Limit] = {
     str: Limit("text", _anything),
     int: Limit("a whole number", _anything),
     float: Limit("a finite number", math.isfinite),
     bool: Limit("true or false", _anything),
     dict: Limit("a JSON object of texts", _anything),
+    tuple: Limit("texts separated by ;", _anything),
 }
 
 

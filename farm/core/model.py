@@ -41,6 +41,7 @@ class Cause(Enum):
     FAIL_FAST = "fail-fast"  #: another job of its matrix failed
     UNRUNNABLE = "unrunnable"  #: no builder will ever be able to run it
     STOPPED = "stopped"  #: the run was stopped
+    SKIPPED = "skipped"  #: its needs can no longer be met
 
     @property
     def text(self) -> str:
@@ -109,6 +110,12 @@ LEVEL = limit(
     lambda found: LEAST_LEVEL <= found <= MAX_LEVEL,
 )
 MODE = limit(", ".join(MODES), MODES.__contains__)
+#: needs of a job: what names more of them is a mistake, or means to flood the farm
+MAX_NEEDS = 1000
+NEEDS = limit(
+    f"at most {MAX_NEEDS:,} ids of other jobs, each perhaps with :succeeded, :ended or :failed",
+    lambda found: len(found) <= MAX_NEEDS and all(found),
+)
 #: threads of a job: each is a process of its builder's host, which a job must not flood
 MAX_THREADS = 256
 THREADS = limit(f"a whole number, from 1 to {MAX_THREADS}", lambda found: 1 <= found <= MAX_THREADS)
@@ -160,6 +167,11 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     mode: Annotated[str, MODE] = "timed"
     #: processes that a stress job keeps busy
     threads: Annotated[int, THREADS] = 1
+    #: the jobs that must end before this one may wait for a builder, each perhaps with how:
+    #: ``build`` (succeeded), ``build:ended``, ``build:failed`` (``farm.core.jobs.needs``)
+    needs: Annotated[tuple[str, ...], NEEDS] = ()
+    #: from the end of the last of them until then, seconds
+    needs_delay: Annotated[float, AMOUNT] = 0.0
     #: what tells its submission from others, where the other fields do not: of a job that an
     #: operator has changed since, or of a retry, which is never the same as an equal one; empty:
     #: they do. See ``content_digest``; no file and no user gives it

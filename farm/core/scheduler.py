@@ -8,7 +8,7 @@ which job goes to which slot.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from farm.core import events
 from farm.core.alarms import Alarms, Handler, look_after
@@ -20,6 +20,7 @@ from farm.core.dispatching.heavy_light import HeavyLightRule
 from farm.core.dispatching.holding import HoldRule
 from farm.core.dispatching.matching import Lane, Matching
 from farm.core.events import Event
+from farm.core.jobs.blocking import BlockedJobs
 from farm.core.jobs.book import JobBook
 from farm.core.jobs.cancelling import Canceller
 from farm.core.jobs.reordering import SORTED_AFTER, QueueSorter, Reorderer
@@ -35,7 +36,7 @@ from farm.core.pools.unrunnable_jobs import UnrunnableJobs
 from farm.core.rules import Choices, EndedAttempt, Estimator, SchedulingRules, teach
 from farm.core.state.working_state import BuilderState, JobState, JobStatus, Slot
 
-_WAITING, _DISPATCHED = JobStatus.WAITING, JobStatus.DISPATCHED
+_ARRIVING, _DISPATCHED = JobStatus.ARRIVING, JobStatus.DISPATCHED
 _RUNNING, _CANCELLING = JobStatus.RUNNING, JobStatus.CANCELLING
 _CAUSES = {"succeeded": Cause.FINISHED, "failed": Cause.FAILED}
 
@@ -63,7 +64,8 @@ class Scheduler:
         self.dispatcher.size_sent = getattr(estimator, "size_sent", None)
         self.dispatcher.on_idle = self._idle.watch
         self.book = JobBook(rules, estimator, self.dispatcher, self._out)
-        self.canceller = Canceller(self.book)
+        self.blocked = BlockedJobs(self.book, alarms)
+        self.canceller = Canceller(self.book, self.blocked)
         self.reorderer = Reorderer(self.book, alarms)
         self.requeuer = Requeuer(self.canceller)
         self.builder_book = BuilderBook(
@@ -96,12 +98,16 @@ class Scheduler:
             events.PoolPlanned: self._on_planned,
             events.EstimateMade: _only_recorded,
         }
+        #: what looks at waiting jobs after events, and so after releases
+        self._lookers: list[Callable[[float], None]] = [self._give_up]
         if rules.platform_grace is not None:
             watch = PlatformGrace(rules.platform_grace, self.canceller, self.keeper, alarms)
             look_after(WATCHED, self._handlers, watch.look)
+            self._lookers.append(watch.look)
         if rules.sort_every is not None and estimator.learns:  # else no key would change
             sorter = QueueSorter(rules.sort_every, self.book, self.reorderer, alarms)
             look_after(SORTED_AFTER, self._handlers, sorter.look)
+            self._lookers.append(sorter.look)
 
     @property
     def rules(self) -> SchedulingRules:
@@ -118,6 +124,8 @@ class Scheduler:
             out.clear()
         try:
             self._handlers[type(event)](event)
+            if self.blocked.active:
+                self._follow(event.at)
         except StaleEventError:
             return IGNORED
         return out.copy() if out else NO_COMMANDS
@@ -126,7 +134,7 @@ class Scheduler:
 
     def _on_submitted(self, event: events.JobsSubmitted) -> None:
         at = event.at
-        if len(event.jobs) == 1:
+        if len(event.jobs) == 1 and not event.jobs[0].needs:
             state = self.book.take_in(event.jobs[0], at)
             if state is None:
                 raise StaleEventError
@@ -136,9 +144,11 @@ class Scheduler:
         states = [s for job in event.jobs if (s := self.book.take_in(job, at)) is not None]
         if not states:
             raise StaleEventError
+        if self.book.needing:
+            self.blocked.submitted(event.ended, at)
         lanes: dict[int, Lane] = {}
         for state in states:
-            if state.leader is None:
+            if state.leader is None and state.status is _ARRIVING:
                 lane = state.lane
                 self.dispatcher.wait(state, lane, at)
                 lanes[id(lane)] = lane
@@ -183,7 +193,24 @@ class Scheduler:
             self.book.end(state, at, outcome, cause, reason)
         if outcome == "failed":
             self.canceller.fail_fast(at)
+        if self.blocked.active:  # a job that is released now may be the best for the slot
+            self.blocked.follow(at)
         self.dispatcher.attempt_over(slot, at)
+
+    def _follow(self, at: float) -> None:
+        """Release and skip jobs that needed those which have ended, until nothing changes."""
+        blocked = self.blocked
+        blocked.follow(at)
+        while blocked.changed:
+            blocked.changed = False
+            for look in self._lookers:
+                look(at)
+            blocked.follow(at)
+        blocked.active = bool(blocked.states)
+
+    def _give_up(self, at: float) -> None:
+        if self.unrunnable.watches:
+            self.unrunnable.give_up(at)
 
     def _on_attempt_lost(self, event: events.AttemptLost) -> None:
         _, slot = self._attempt(event)
@@ -215,6 +242,8 @@ class Scheduler:
         for state in self.builders.values():
             self.builder_book.watch_idleness(state)
         self._losses.open(event.at)
+        if self.blocked.active:
+            self.blocked.go_on(event.at)
         self.dispatcher.resume(event.at)
 
     def _on_scheduling_changed(self, event: events.SchedulingChanged) -> None:
@@ -243,6 +272,8 @@ class Scheduler:
     def _on_alarm(self, event: events.AlarmRang) -> None:
         at = event.at
         self._alarms.rang(at)
+        if self.blocked.active:
+            self.blocked.go_on(at)
         self.dispatcher.alarm_rang(at)
         for state in self._idle.due(at):
             self.dispatcher.drain(state, at)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 
 from farm.core.commands import Command, EndJob
-from farm.core.events import Event
+from farm.core.events import Event, JobsSubmitted
 from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
 from farm.live.clock import FarmClock
@@ -92,6 +92,8 @@ class LiveWorld:
                 due = self.protocol.due(now, self.clock.real_until)
                 self.receive_reports(self._regular.longest_wait(now, pause, due))
         event = self.out.next()
+        if type(event) is JobsSubmitted and any(job.needs for job in event.jobs):
+            event = self.commits.with_ended_needs(event)
         self.commits.touch(event)
         return event
 

@@ -69,6 +69,7 @@ JOBS = _of(
     _counter("farm_jobs_dispatched_total", "Jobs given to a slot.", "platform"),
     _counter("farm_attempts_total", "Attempts that ended, by outcome.", "result"),
     _gauge("farm_queue_depth", "Waiting jobs.", "platform"),
+    _gauge("farm_jobs_blocked", "Jobs whose needs have not been met: they do not wait yet."),
     _gauge(
         "farm_jobs_unrunnable",
         "Waiting jobs that no builder will run: none that could is there, boots or may be added.",

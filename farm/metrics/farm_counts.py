@@ -300,7 +300,8 @@ class FarmCounts:
         arrived_at = job.arrival(command.submitted_at)
         service_time = finished_at - started_at
         observe, labels = self.series.observe, (self.platform(str(job.platform)),)
-        observe("farm_job_waiting_seconds", max(0.0, started_at - arrived_at), labels)
+        released_at = arrived_at if command.released_at is None else command.released_at
+        observe("farm_job_waiting_seconds", max(0.0, started_at - released_at), labels)
         observe("farm_job_service_seconds", service_time, labels)
         observe("farm_job_response_seconds", max(0.0, finished_at - arrived_at), labels)
         there = self.hours.joined.get(command.builder or "")

@@ -59,6 +59,7 @@ class Gauges:
         for lane in self._scheduler.unrunnable.lanes():
             unrunnable[(self._label(lane),)] += lane.waiting
         self._series.set("farm_queue_depth", depths)
+        self._series.set("farm_jobs_blocked", {(): float(len(self._scheduler.blocked.states))})
         self._series.set("farm_jobs_unrunnable", unrunnable)
         for platform in islice(platforms, self._compared, None):
             able = (name for name, builder in self._samples if builder.can_run(platform))
@@ -140,7 +141,7 @@ class CloseLook:
         return self._sweep.step()
 
     def _look(self, state: JobState) -> None:
-        label, wait = self._labels[state.lane.platform], self._at - state.submitted_at
+        label, wait = self._labels[state.lane.platform], self._at - state.queued_at
         if wait > self.oldest[label]:
             self.oldest[label] = wait
 

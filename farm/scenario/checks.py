@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from farm.core.errors import ScenarioError
 from farm.core.model import Platform
 from farm.scenario.model import Scenario
-from farm.scenario.workload import Generator, Releases, Source, Trace
+from farm.scenario.workload import Generator, Matrices, Releases, Source, Trace
 
 
 def check_workload(scenario: Scenario) -> None:
@@ -66,6 +66,11 @@ def _platforms_made(source: Source, scenario: Scenario, where: str) -> Iterator[
         if options.platform is not None:
             yield options.platform.platform
         return
+    if isinstance(options, Matrices) and options.jobs is not None:
+        own = [job.platform for job in options.jobs]
+        yield from (demand.platform for demand in own if demand is not None)
+        if None not in own:
+            return
     if options.platform is None:
         yield default_platform(scenario, where)
         return

@@ -129,7 +129,9 @@ class AttributeSet(Section):
 CHOSEN = tuple(
     name
     for name, field in JOB_FIELDS.items()
-    if field.kind in (str, int, float) and field.default not in (None, msgspec.NODEFAULT)
+    if field.kind in (str, int, float)
+    and field.default not in (None, msgspec.NODEFAULT)
+    and name != "needs_delay"  # only jobs that need others have one
 )
 """The fields of a job that are chosen by weights: texts and numbers that every job has."""
 

@@ -1,9 +1,12 @@
 """``workload``: the sources of jobs, merged by arrival."""
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self, get_args
 
 from pydantic import BeforeValidator, ValidationInfo, field_validator, model_validator
 
+from farm.core.jobs.needs import flaw_of_needs, need_of
+from farm.core.model import Job
 from farm.scenario.distributions import Distribution
 from farm.scenario.quantities import (
     Duration,
@@ -115,6 +118,11 @@ class Releases(Traits):
         """The factors of the hours, of days or of weeks; None: the rate is constant."""
         return self.weekly_cycle or self.daily_cycle
 
+    @property
+    def kinds(self) -> Mapping[str, float]:
+        """The kinds of the jobs that have the common service time, with weights."""
+        return self.kind or {"job": 1.0}
+
     @model_validator(mode="after")
     def _possible(self) -> Self:
         if self.weekly_cycle and self.daily_cycle:
@@ -122,7 +130,7 @@ class Releases(Traits):
         if self.only_one_of("poisson", "every") == "every" and self.every == 0 and not self.count:
             raise ValueError("found every 0 without count: it would never end; allowed: a count")
         if self.service_time.by_kind is not None:
-            missing = sorted(set(self.kind or {"job": 1.0}) - set(self.service_time.by_kind))
+            missing = sorted(set(self.kinds) - set(self.service_time.by_kind))
             if missing:
                 raise ValueError(
                     f"found no service_time.by_kind for {', '.join(missing)}; "
@@ -146,20 +154,97 @@ class Arrivals(Releases):
         return self
 
 
+class NamedJob(Section):
+    """A job of every matrix, or several that are alike."""
+
+    name: Name
+    """Its id is that of the matrix, this name and, of several, a number from 1."""
+    count: Positive = 1
+    """How many there are."""
+    needs: tuple[Text, ...] = ()
+    """Other jobs of the matrix that must have succeeded before, by name: `build`; or have ended,
+    `build:ended`; or failed, `build:failed`. Of several, all."""
+    needs_delay: Duration = 0.0
+    """Time from the end of the last of them."""
+    kind: Text | None = None
+    """Its kind. Absent: its name."""
+    service_time: Distribution | None = None
+    """Its service time. Absent: the matrices'."""
+    platform: PlatformDemand | None = None
+    """Its platform. Absent: the matrices'."""
+
+    @property
+    def its_kind(self) -> str:
+        """Its kind."""
+        return self.kind or self.name
+
+    @property
+    def places(self) -> list[str]:
+        """The ends of the ids of all that are alike."""
+        if self.count == 1:
+            return [self.name]
+        return [f"{self.name}-{number}" for number in range(1, self.count + 1)]
+
+
 class Matrices(Releases):
     """Jobs released together, as by one commit."""
 
-    size: WholeChoice
-    """Jobs in a matrix: one number, a list, or weights."""
+    size: WholeChoice | None = None
+    """Jobs in a matrix: one number, a list, or weights; or:"""
+    jobs: tuple[NamedJob, ...] | None = None
+    """The jobs of every matrix by name, which may need each other."""
     jobs_apart: Duration = 0.0
     """Time between the jobs of a matrix, which arrive one by one; 0: together."""
 
     @field_validator("size")
     @classmethod
-    def _some_jobs(cls, sizes: dict[int, float]) -> dict[int, float]:
-        if min(sizes) < 1:
+    def _some_jobs(cls, sizes: dict[int, float] | None) -> dict[int, float] | None:
+        if sizes is not None and min(sizes) < 1:
             raise ValueError(f"found {min(sizes)}; allowed: 1 or more jobs in a matrix")
         return sizes
+
+    @property
+    def sizes(self) -> Mapping[int, float]:
+        """The numbers of jobs in a matrix, with weights."""
+        return self.size or {sum(job.count for job in self.jobs or ()): 1.0}
+
+    @property
+    def kinds(self) -> Mapping[str, float]:
+        """The kinds of the jobs that have the common service time, with weights."""
+        if self.jobs is None:
+            return super().kinds
+        return dict.fromkeys((job.its_kind for job in self.jobs if job.service_time is None), 1.0)
+
+    @model_validator(mode="after")
+    def _sound_jobs(self) -> Self:
+        if self.only_one_of("size", "jobs") == "size" or self.jobs is None:
+            return self
+        if not self.jobs:
+            raise ValueError("jobs: found none; allowed: one or more")
+        if self.kind is not None:
+            raise ValueError("found kind beside jobs; allowed: a kind of each of the jobs")
+        if self.jobs_apart:
+            raise ValueError("found jobs_apart beside jobs; allowed: jobs that arrive together")
+        places = [place for job in self.jobs for place in job.places]
+        if repeated := next((one for one in places if places.count(one) > 1), None):
+            raise ValueError(f"jobs: found {repeated} twice; allowed: distinct names")
+        if (flaw := flaw_of_needs(self.together())) is not None:
+            raise ValueError(f"jobs: {flaw.job.id}: {flaw.why}")
+        return self
+
+    def together(self) -> list[Job]:
+        """Return the named jobs with their needs; all that matters of them later is drawn."""
+        named = {job.name: job.places for job in self.jobs or ()}
+        made = []
+        for job in self.jobs or ():
+            needs = tuple(
+                f"{place}{text[len(name) :]}"
+                for text in job.needs
+                for name in [need_of(text).job]
+                for place in named.get(name, [name])
+            )
+            made += [Job(id=place, service_time=0.0, needs=needs) for place in job.places]
+        return made
 
 
 class Generator(Section):

@@ -29,7 +29,7 @@ from farm.sim.fast.door import (
     why_held,
 )
 from farm.sim.setting import Algorithms, Setting
-from farm.workload import batches
+from farm.workload import batches, needed_of
 
 if TYPE_CHECKING:  # the reference's world, for where it plays
     from farm.sim.simulation import Around, Simulation
@@ -77,7 +77,8 @@ def simulation(
     from farm.sim.simulation import Simulation  # noqa: PLC0415 - as the scheduler
 
     scheduler = Scheduler(setting.rules, estimator, setting.pools)
-    return Simulation(setting, scheduler, batches(load), around)
+    needed = needed_of(load.jobs if isinstance(load, ReusedLoad) else load)
+    return Simulation(setting, scheduler, batches(load), around, needed)
 
 
 def records_of(run: Simulation | CompiledRun | StreamedRun) -> RunRecords:

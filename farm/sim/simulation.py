@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Self
 
 from farm.assembly import make_scheduler
@@ -19,7 +19,7 @@ from farm.sim.provisioning import SimulatedProvisioner
 from farm.sim.setting import NO_ALGORITHMS, Algorithms, Setting
 from farm.sim.too_large import refuse_too_large
 from farm.sim.world import SimulatedWorld
-from farm.workload import batches, build_jobs
+from farm.workload import batches, build_jobs, needed_of
 
 Batches = Iterator[tuple[float, tuple[Job, ...]]]
 Around = Callable[[World, Scheduler], World]
@@ -34,12 +34,17 @@ class Simulation:
     """
 
     def __init__(
-        self, setting: Setting, scheduler: Scheduler, load: Batches, around: Around | None = None
+        self,
+        setting: Setting,
+        scheduler: Scheduler,
+        load: Batches,
+        around: Around | None = None,
+        needed: Container[str] = (),
     ) -> None:
         self._around, self.scheduler = around, scheduler
         #: what the compiled loop, which was asked first, does not cover; empty: it was not asked
         self.not_covered = ""
-        self.world = SimulatedWorld(setting.pools, load, ends_at=setting.ends_at)
+        self.world = SimulatedWorld(setting.pools, load, ends_at=setting.ends_at, needed=needed)
         provision(self.world, scheduler, setting.pools, setting.algorithms)
 
     @classmethod
@@ -59,8 +64,12 @@ class Simulation:
         """
         refuse_too_large(scenario)
         scheduler = scheduler or make_scheduler(scenario)
-        load = batches(build_jobs(scenario)) if load is None else load
-        return cls(Setting.of(scenario, scheduler.rules, algorithms), scheduler, load, around)
+        needed: Container[str] = ()
+        if load is None:
+            jobs = build_jobs(scenario)
+            load, needed = batches(jobs), needed_of(jobs)
+        setting = Setting.of(scenario, scheduler.rules, algorithms)
+        return cls(setting, scheduler, load, around, needed)
 
     def play(self, observers: Sequence[Observer] = ()) -> None:
         """Run to the end, calling the observers."""

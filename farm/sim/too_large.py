@@ -92,7 +92,7 @@ def _jobs_made(source: Source, horizon: float) -> float:
     rate = made.poisson.rate if made.poisson else 1.0 / made.every if made.every else math.inf
     share = sum(made.cycle) / len(made.cycle) if made.cycle else 1.0
     releases = min(max(end, 0.0) * rate * share if end else math.inf, made.count or math.inf)
-    sizes = made.size if isinstance(made, Matrices) else {1: 1.0}
+    sizes = made.sizes if isinstance(made, Matrices) else {1: 1.0}
     return releases * sum(n * w for n, w in sizes.items()) / sum(sizes.values())
 
 

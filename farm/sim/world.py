@@ -7,7 +7,7 @@ and moves when its neighbours on the builder change (contention).
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from heapq import heappop, heappush
 
 from farm.core import events
@@ -27,7 +27,8 @@ from farm.core.events import (
     Event,
     JobsSubmitted,
 )
-from farm.core.model import Builder, Job
+from farm.core.jobs.needs import ended_needs
+from farm.core.model import Builder, Job, Outcome
 from farm.core.pools.spec import PoolSpec
 from farm.core.simultaneity import latest_same
 from farm.core.state.snapshot import BuilderRecord, FarmSnapshot, JobRecord
@@ -55,9 +56,10 @@ class SimulatedWorld:
 
     ``arrivals`` yields (instant, jobs submitted together), the instants not decreasing. ``start``
     is the initial farm, live or simulated (default: an empty one at 0 s), and ``end_of`` returns
-    when its attempts end. Details missing in a snapshot are assumed: a slot that is being cleaned
-    needs the whole cleaning time again, a builder that shuts down the whole shutdown time. Builders
-    of a pool that is not among ``pools`` need no time for either.
+    when its attempts end. ``needed`` are the jobs that others need, by id: how they ended is known
+    to those that arrive later. Details missing in a snapshot are assumed: a slot that is being
+    cleaned needs the whole cleaning time again, a builder that shuts down the whole shutdown time.
+    Builders of a pool that is not among ``pools`` need no time for either.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class SimulatedWorld:
         ends_at: float = 0.0,
         start: FarmSnapshot | None = None,
         end_of: EndOf = lambda _: 0.0,
+        needed: Container[str] = (),
     ) -> None:
         at = 0.0 if start is None else start.at
         #: the minimum length of the run: builders live on when there is nothing left to do
@@ -93,6 +96,9 @@ class SimulatedWorld:
         self._in_vain = 0
         #: ids of submitted jobs that have not ended: one that is submitted twice ends once
         self._open_jobs: set[str] = set()
+        self._needed = needed
+        #: how those ended that are needed, by id
+        self._outcomes: dict[str, Outcome] = {}
         self._next_arrival_at, self._next_jobs = next(arrivals, _NO_MORE)
         if self._next_arrival_at == _NEVER:
             self._at_once.append(events.ArrivalsEnded(at))
@@ -139,6 +145,8 @@ class SimulatedWorld:
                     at_once.append(events.ArrivalsEnded(arrives_at))
                 if self._resting:
                     self._wake(arrives_at, ARRIVAL, 0)
+                if self._outcomes:
+                    return JobsSubmitted(arrives_at, jobs, ended_needs(jobs, self._outcomes))
                 return JobsSubmitted(arrives_at, jobs)
             if arrives_at == _NEVER and not self._open_jobs and heap[0][0] > self._ends_at:
                 return None
@@ -169,6 +177,8 @@ class SimulatedWorld:
                 builder.start(command)
         elif type(command) is EndJob:
             self._open_jobs.discard(command.job.id)
+            if self._needed and command.job.id in self._needed:
+                self._outcomes[command.job.id] = command.outcome
         elif type(command) is RequestBuilder:
             self._emulate(command.builder).boot()
         elif type(command) is SetAlarm:
@@ -182,7 +192,7 @@ class SimulatedWorld:
 
     def _take_over(self, start: FarmSnapshot, end_of: EndOf) -> None:
         """Take over a farm's builders, their attempts and booting builders."""
-        jobs = (*start.running, *start.waiting)
+        jobs = (*start.running, *start.waiting, *start.blocked)
         self._open_jobs = {record.job.id for record in jobs if not record.abandoned}
         attempts: dict[str | None, list[JobRecord]] = defaultdict(list)
         for attempt in start.running:

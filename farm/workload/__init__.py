@@ -15,6 +15,7 @@ from farm.workload.build import (
     build_jobs,
     build_several,
     build_workload,
+    needed_of,
 )
 from farm.workload.recorded import read_trace
 from farm.workload.streams import stream
@@ -27,6 +28,7 @@ __all__ = [
     "build_jobs",
     "build_several",
     "build_workload",
+    "needed_of",
     "read_trace",
     "stream",
 ]

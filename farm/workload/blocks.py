@@ -171,6 +171,9 @@ def _joined_names(parts: Sequence[Names]) -> Names:
 class JobColumns:
     """Jobs in blocks by arrival; those that are not held can be read once."""
 
+    #: the jobs that others of them need, by id
+    needed: frozenset[str] = frozenset()
+
     def __init__(self, blocks: Iterable[Block]) -> None:
         self._blocks: Iterator[Block] = (block for block in blocks if len(block))
         #: the jobs that are held
@@ -186,11 +189,17 @@ class JobColumns:
     @classmethod
     def merged(cls, sources: Sequence[JobColumns]) -> JobColumns:
         """Return the jobs of all sources by (arrival, position of the source, serial in it)."""
-        return sources[0] if len(sources) == 1 else cls(_merged([one._blocks for one in sources]))
+        if len(sources) == 1:
+            return sources[0]
+        merged = cls(_merged([one._blocks for one in sources]))
+        merged.needed = frozenset().union(*(one.needed for one in sources))
+        return merged
 
     def before(self, horizon: float) -> JobColumns:
         """Return the jobs that arrive before an instant."""
-        return JobColumns(_before(self._blocks, horizon))
+        made = JobColumns(_before(self._blocks, horizon))
+        made.needed = self.needed
+        return made
 
     @property
     def is_empty(self) -> bool:

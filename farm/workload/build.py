@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from itertools import chain, groupby, pairwise, takewhile
 from operator import attrgetter
 from pathlib import Path
@@ -15,6 +15,7 @@ import numpy as np
 from msgspec import UNSET
 
 from farm.core.errors import ScenarioError, TraceError
+from farm.core.jobs.needs import needs_of
 from farm.core.model import Job, Platform
 from farm.records.attempt import Happened
 from farm.records.traces import format_of, read_records
@@ -107,6 +108,22 @@ def batches(jobs: Iterable[Job]) -> Iterator[tuple[float, tuple[Job, ...]]]:
         yield at or 0.0, tuple(together)
 
 
+def needed_of(jobs: Iterable[Job]) -> Container[str]:
+    """Return the ids of the jobs that others need; any id where that is not known beforehand."""
+    if isinstance(jobs, JobColumns):
+        return jobs.needed
+    if isinstance(jobs, Sequence):
+        return {need.job for job in jobs if job.needs for need in needs_of(job)}
+    return _AnyId()
+
+
+class _AnyId:
+    """Contains every id."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
 def source_prefixes(scenario: Scenario) -> list[str]:
     """Return the prefix of each source's job ids: its name, or its content."""
     given = (_wanted_prefix(scenario, source) for source in scenario.workload)
@@ -171,7 +188,10 @@ def _released(
     scenario: Scenario, options: R, prefix: str, where: str
 ) -> tuple[R, str, Platform | None]:
     """Return a source with the scenario's start, and the platform of its jobs without one."""
-    platform = default_platform(scenario, where) if options.platform is None else None
+    named = options.jobs if isinstance(options, Matrices) else None
+    have_own = bool(named) and all(job.platform is not None for job in named or ())
+    given = options.platform is not None or have_own
+    platform = None if given else default_platform(scenario, where)
     if options.cycle_start is None:
         options = options.model_copy(update={"cycle_start": scenario.time_of_week})
     return options, prefix, platform

@@ -8,8 +8,9 @@ from functools import partial
 import numpy as np
 
 from farm.columns import Array, Coded, Floats
+from farm.core.jobs.needs import renamed
 from farm.core.model import Platform
-from farm.scenario.workload import Arrivals, Matrices, Releases
+from farm.scenario.workload import Arrivals, Matrices, NamedJob, Releases
 from farm.workload.arrivals import instants, instants_of_several
 from farm.workload.blocks import Block, Names, joined
 from farm.workload.drawn_traits import Columns, Draws, Streams, longest, longest_rules, traits_adder
@@ -64,8 +65,11 @@ def matrices(
     source: Matrices, prefix: str, platform: Platform | None, streams: Streams, horizon: float
 ) -> Iterator[Block]:
     """Yield the jobs of matrices by arrival; matrix 2's third job is ``name-0002-003``."""
+    if source.jobs is not None:
+        yield from pipelines(source, source.jobs, prefix, platform, streams, horizon)
+        return
     draw, apart = _drawn(source, platform, streams), source.jobs_apart
-    size = chooser(source.size, streams, "size")
+    size = chooser(source.sizes, streams, "size")
 
     def name(number: int) -> str:
         return f"{prefix}-{number // PLACES:04d}-{number % PLACES + 1:03d}"
@@ -93,6 +97,71 @@ def matrices(
             block = block.taken(slice(complete))
         yield block
     yield from later
+
+
+def pipelines(
+    source: Matrices,
+    named: Sequence[NamedJob],
+    prefix: str,
+    platform: Platform | None,
+    streams: Streams,
+    horizon: float,
+) -> Iterator[Block]:
+    """Yield the named jobs of matrices by arrival; matrix 2's third test is ``name-0002-test-3``.
+
+    Each name has a stream of its own for service times, so that the draws of one do not depend on
+    the others.
+    """
+    add = traits_adder(source, streams)
+    platform_of = chooser(_platforms(source, platform), streams, "platform")
+    common = source.service_time.quantiles_by_kind(list(source.kinds))
+    times = [
+        common[job.its_kind] if job.service_time is None else job.service_time.quantile_function()
+        for job in named
+    ]
+    rngs = [streams(f"service_time {job.name}") for job in named]
+    together = source.together()
+    size, suffixes = len(together), [job.id for job in together]
+    of_place = np.repeat(np.arange(len(named)), [job.count for job in named])
+
+    def name(number: int) -> str:
+        return f"{prefix}-{number // PLACES:04d}-{suffixes[number % PLACES]}"
+
+    made = 1
+    for released in instants(source, streams("arrivals"), horizon, MATRICES, MATRICES):
+        count = len(released)
+        matrix, place = np.divmod(np.arange(count * size), size)
+        which = of_place[place]
+        names = [f"{prefix}-{made + number:04d}" for number in range(count)]
+        needs = [
+            renamed(job, lambda suffix, whole=whole: f"{whole}-{suffix}")  # type: ignore[misc]
+            for whole in names
+            for job in together
+        ]
+        service = np.empty(count * size)
+        for number, (quantile, rng) in enumerate(zip(times, rngs, strict=True)):
+            some = which == number
+            service[some] = drawn(quantile, uniforms(rng, int(some.sum())))
+        platforms = platform_of(count * size).tolist()
+        columns: Columns = {
+            "id": Names.by(name, (made + matrix) * PLACES + place),
+            "arrived_at": released[matrix],
+            "matrix": Coded(matrix, names),
+            "service_time": service,
+            "kind": Coded(which, [job.its_kind for job in named]).distinct(),
+            "platform": Coded.of(
+                [
+                    drawn_one if (own := named[number].platform) is None else own.platform
+                    for drawn_one, number in zip(platforms, which.tolist(), strict=True)
+                ]
+            ),
+            "needs": Coded.of(needs),
+            "needs_delay": np.array([job.needs_delay for job in named])[which],
+        }
+        made += count
+        block = add(columns)
+        _mark_longest(block, source, released, np.arange(count) * size)
+        yield block
 
 
 def _mark_longest(block: Block, source: Matrices, released: Floats, begins: Array) -> None:

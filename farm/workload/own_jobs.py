@@ -11,6 +11,7 @@ import numpy as np
 
 from farm.core.errors import InputError, ScenarioError
 from farm.core.fields import FieldError, record_of
+from farm.core.jobs.needs import flaw_of_needs, renamed
 from farm.core.model import Job, Platform
 from farm.plugins.lookup import checked_arguments, named
 from farm.scenario import Scenario
@@ -36,7 +37,8 @@ def generated(
 
 def _prefixed(job: Job, prefix: str) -> Job:
     matrix = job.matrix and f"{prefix}{job.matrix}"
-    return msgspec.structs.replace(job, id=f"{prefix}{job.id}", matrix=matrix)
+    needs = renamed(job, lambda name: f"{prefix}{name}") if job.needs else ()
+    return msgspec.structs.replace(job, id=f"{prefix}{job.id}", matrix=matrix, needs=needs)
 
 
 def _guarded(
@@ -48,9 +50,12 @@ def _guarded(
         raise ScenarioError(f"{what} failed: {type(error).__name__}: {error}") from error
 
 
-def distinct(jobs: Iterable[Job], source: str) -> Iterator[Job]:
-    """Pass jobs on; raises InputError, with ``source``, for an id that is there already."""
-    seen: set[str] = set()
+def distinct(jobs: Iterable[Job], source: str, seen: set[str] | None = None) -> Iterator[Job]:
+    """Pass jobs on; raises InputError, with ``source``, for an id that is there already.
+
+    ``seen``: gets their ids.
+    """
+    seen = set() if seen is None else seen
     for job in jobs:
         if job.id in seen:
             raise InputError(f"{source}: {job.id}: found this id twice; allowed: distinct ids")
@@ -61,9 +66,39 @@ def distinct(jobs: Iterable[Job], source: str) -> Iterator[Job]:
 def sound_jobs(jobs: Iterable[object], scenario: Scenario, source: str) -> Iterator[Job]:
     """Pass jobs on, each with a platform and an arrival; raises InputError for an invalid one.
 
-    ``source`` names them in messages.
+    ``source`` names them in messages. A job may need those that came before, or that arrive with
+    it.
     """
-    return distinct(_checked(jobs, scenario, source), source)
+    seen: set[str] = set()
+    return _with_known_needs(distinct(_checked(jobs, scenario, source), source, seen), seen, source)
+
+
+def _with_known_needs(jobs: Iterable[Job], seen: set[str], source: str) -> Iterator[Job]:
+    """Pass jobs on, those of one instant together if one of them needs others."""
+    together: list[Job] = []
+    at: float | None = None
+    needing = False
+    for job in jobs:
+        if job.arrived_at != at:
+            if needing:
+                _check_together(together, seen, job.id, source)
+            yield from together
+            together, at, needing = [], job.arrived_at, False
+        together.append(job)
+        needing = needing or bool(job.needs)
+    if needing:
+        _check_together(together, seen, None, source)
+    yield from together
+
+
+def _check_together(jobs: list[Job], seen: set[str], later: str | None, source: str) -> None:
+    """Raise InputError for what is wrong with the needs of jobs of one instant.
+
+    ``later``: the only id among those ``seen`` that comes after them.
+    """
+    flaw = flaw_of_needs(jobs, lambda name: name in seen and name != later)
+    if flaw is not None:
+        raise InputError(f"{source}: {flaw.job.id}: {flaw.why}")
 
 
 def _checked(jobs: Iterable[object], scenario: Scenario, source: str) -> Iterator[Job]:

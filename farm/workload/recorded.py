@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+from msgspec import UNSET
 
 from farm.columns import Coded
+from farm.core.jobs.needs import need_of
 from farm.core.model import Job, Platform
 from farm.records.traces import read_records
 from farm.records.traces.trace_records import Records
@@ -61,11 +63,36 @@ def trace_jobs(
     }
     for field, known in records.details.items():
         found = known.as_they_appear()
-        if field == "platform":
+        if field == "needs":
+            columns[field] = _named_needs(found, records, name)
+        elif field == "platform":
             if forced is None:
                 columns[field] = found.replaced(default or Platform())
         else:
             columns[field] = found
     for field, rule in longest_rules(options).items():
         columns[field] = longest(records.service, rule.longest or 0.0)
-    return JobColumns([traits_adder(options, streams)(columns)])
+    made = JobColumns([traits_adder(options, streams)(columns)])
+    if "needs" in columns:
+        made.needed = frozenset(
+            need_of(text).job for needs in columns["needs"].values for text in needs
+        )
+    return made
+
+
+def _named_needs(found: Coded, records: Records, name: Callable[[int], str]) -> Coded:
+    """Return the needs by the jobs' ids; rows that the trace's options leave out count as met."""
+    places = {own: place for place, own in enumerate(records.ids or (), 1)}
+
+    def named(text: str) -> str:
+        job = need_of(text).job
+        return f"{name(places[job])}{text[len(job) :]}"
+
+    return found.with_values(
+        [
+            ()
+            if needs is UNSET
+            else tuple(named(text) for text in needs if need_of(text).job in places)
+            for needs in found.values
+        ]
+    ).distinct()

@@ -132,7 +132,7 @@ def _trace(
         _show(found)
     if out is not None:
         with file_access(out), progress("writing", silent=quiet), draft_of(out) as draft:
-            write_csv(found, draft, records.happened)
+            write_csv(found, draft, records.happened, needs="needs" in records.details)
         remark(f"{out}: {len(found):,} jobs", quiet=quiet)
 
 

@@ -10,6 +10,8 @@ from farm.core.queues.plain import PlainQueue
 from farm.core.scheduler import Scheduler
 from farm.core.state.working_state import JobState, JobStatus, Slot
 
+WITHOUT_SLOT = (JobStatus.BLOCKED, JobStatus.WAITING, JobStatus.ARRIVING)
+
 
 def check(scheduler: Scheduler) -> None:
     """Recompute every count by brute force, and compare with the scheduler's."""
@@ -44,7 +46,8 @@ def check(scheduler: Scheduler) -> None:
         assert not builder.used_up or (builder.retiring and builder.busy + builder.retired > 0)
     for state in jobs.values():
         assert state.slot is None or state.slot.running is state
-        assert (state.slot is None) == (state.status in (JobStatus.WAITING, JobStatus.ARRIVING))
+        assert (state.slot is None) == (state.status in WITHOUT_SLOT)
+        assert all(name in jobs for name in state.unmet)
         for follower in state.followers:
             assert follower.leader is state
             assert jobs[follower.job.id] is follower
@@ -53,6 +56,9 @@ def check(scheduler: Scheduler) -> None:
             assert jobs[state.leader.job.id] is state.leader
         if state.abandoned:
             assert state.followers or state.status is JobStatus.CANCELLING
+    blocked = [s for s in jobs.values() if s.status is JobStatus.BLOCKED]
+    assert list(scheduler.blocked.states.values()) == sorted(blocked, key=lambda s: s.serial)
+    assert all(s.unmet or s.released_at is not None for s in blocked)
     for pool in scheduler.pools.values():
         mine = [b for b in builders if b.pool is pool]
         assert pool.builders == len(mine)

@@ -53,7 +53,7 @@ from farm.core.state.snapshot import FarmSnapshot, snapshot_of
 from farm.forecasts.runtime.estimator_registry import make_estimator
 from farm.results.audit.auditor import Auditor
 from farm.sim.world import SimulatedWorld
-from farm.workload import batches
+from farm.workload import batches, needed_of
 from tests.worlds.counts import check
 
 C = TypeVar("C")
@@ -285,7 +285,7 @@ class Story:
         """Run the jobs (which carry their arrivals) on the pools, to the end."""
         self.scheduler = Scheduler(SchedulingRules(**rules), make_estimator("oracle"), pools)
         arrivals = batches(sorted(jobs, key=lambda job: job.arrived_at or 0.0))
-        self.world = SimulatedWorld(pools, arrivals)
+        self.world = SimulatedWorld(pools, arrivals, needed=needed_of(list(jobs)))
         drive(self.scheduler, self.world, self._observe)
         self._end()
         return self

@@ -57,11 +57,14 @@ def unknown_invocation(path: Path, keys: Sequence[str], known: Iterable[Path]) -
     )
 
 
-JobState = Literal["all", "live", "waiting", "running", "ended", "succeeded", "failed", "cancelled"]
+JobState = Literal[
+    "all", "live", "blocked", "waiting", "running", "ended", "succeeded", "failed", "cancelled"
+]
 """The values of ``state`` in ``--where``."""
 _GROUPS: dict[str, tuple[Group, ...]] = {
-    "all": ("waiting", "running", "ended"),
-    "live": ("waiting", "running"),
+    "all": ("blocked", "waiting", "running", "ended"),
+    "live": ("blocked", "waiting", "running"),
+    "blocked": ("blocked",),
     "waiting": ("waiting",),
     "running": ("running",),
 }

@@ -32,6 +32,11 @@ def row_of(job: KnownJob) -> dict[str, Any]:
         "attempts": job.attempts,
         "submitted_at_s": (arrived := job.job.arrival(job.submitted_at)),
     }
+    if job.job.needs:
+        row |= {"needs": list(job.job.needs), "released_at_s": job.released_at}
+        if not isinstance(job, EndJob) and job.unmet:
+            row["unmet"] = list(job.unmet)
+    since = arrived if job.released_at is None else job.released_at
     if job.builder is not None:
         row |= {"dispatched_at_s": job.dispatched_at, "started_at_s": job.started_at}
     if not isinstance(job, EndJob):
@@ -40,7 +45,7 @@ def row_of(job: KnownJob) -> dict[str, Any]:
         began = job.started_at
         row |= {
             "finished_at_s": job.finished_at,
-            "waiting_time_s": None if began is None else max(0.0, began - arrived),
+            "waiting_time_s": None if began is None else max(0.0, began - since),
             "response_time_s": job.finished_at - arrived,
             "cause": job.cause.value,
             "reason": job.reason,
@@ -64,7 +69,7 @@ def description_of(job: KnownJob, tries: list[Try], answer: Answer | None) -> di
             "state": now.status,
             "attempts": now.attempts,
             "submitted_at_s": now.submitted_at,
-            "waited_s": answer.at - now.submitted_at if now.ahead is not None else None,
+            "waited_s": answer.at - now.queued_at if now.ahead is not None else None,
             "estimated_time_s": now.estimated_time,
             "jobs_ahead": now.ahead,
             "estimated_dispatch_in_s": now.dispatch_in_time,

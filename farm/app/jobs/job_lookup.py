@@ -24,7 +24,7 @@ from farm.live.wire.report_checks import flaw_of
 from farm.units import many
 
 T = TypeVar("T")
-LIVE: tuple[Group, ...] = ("waiting", "running")
+LIVE: tuple[Group, ...] = ("blocked", "waiting", "running")
 #: times that others may take the next number at the same moment
 MAX_ROUNDS = 100
 RETRIED = re.compile(r"(.*)~([0-9]+)\Z", re.DOTALL)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from farm.app.jobs.sources import runnable
+from farm.core.jobs.needs import renamed
 from farm.core.model import Job
 from farm.live.operating.client import FarmClient
 from farm.processes.signals import StopRequest
@@ -65,6 +66,8 @@ def _renamed(jobs: tuple[Job, ...], prefix: str, offset: float) -> Iterator[Job]
             "id": f"{prefix}.{job.id}",
             "arrived_at": offset + (job.arrived_at or 0.0),
         }
+        if job.needs:
+            changes["needs"] = renamed(job, lambda name: f"{prefix}.{name}")
         if job.matrix is not None:
             changes["matrix"] = f"{prefix}.{job.matrix}"
         yield msgspec.structs.replace(job, **changes)

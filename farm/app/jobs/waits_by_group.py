@@ -11,6 +11,7 @@ from farm.app.jobs.filter import charges_of
 from farm.core.commands import EndJob
 from farm.core.errors import InputError, not_among
 from farm.core.fields import json_name
+from farm.core.state.working_state import JobStatus
 from farm.live.operating.client import FarmClient
 from farm.live.store.job_reader import KnownJob
 from farm.results.descriptive_statistics import quantile
@@ -66,13 +67,16 @@ def _waits(name: str, jobs: Iterable[KnownJob], now: float) -> JobWaits:
     so_far: list[float] = []
     ended = running = 0
     for job in jobs:
-        arrived_at = job.job.arrival(job.submitted_at)
+        is_blocked = not isinstance(job, EndJob) and job.status is JobStatus.BLOCKED
+        released_at = job.released_at
+        if released_at is None:
+            released_at = job.job.arrival(job.submitted_at)
         is_over = isinstance(job, EndJob)
         ended += is_over
         if job.started_at is not None:
-            started.append(max(0.0, job.started_at - arrived_at))
-        elif job.builder is None and not is_over:
-            so_far.append(max(0.0, now - arrived_at))
+            started.append(max(0.0, job.started_at - released_at))
+        elif job.builder is None and not is_over and not is_blocked:
+            so_far.append(max(0.0, now - released_at))
         running += not is_over and job.builder is not None
     return JobWaits(
         name=name,

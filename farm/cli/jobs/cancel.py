@@ -18,8 +18,8 @@ from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Quiet, Redis
 from farm.terminal.output import print_json, warn
 from farm.units import many
 
-STATES = ("live", "waiting", "running")
-LiveState = Literal["live", "waiting", "running"]
+STATES = ("live", "blocked", "waiting", "running")
+LiveState = Literal["live", "blocked", "waiting", "running"]
 
 
 @with_fields

@@ -181,6 +181,8 @@ def _in_words(found: KnownJob, answer: Answer | None) -> str:
             "how it was dispatched is not remembered (a scheduler keeps its last decisions, and "
             "none across a restart; a recorded run keeps all: farm job ID --why --run RUN)"
         )
+    if now is not None and now.status == "blocked":
+        return f"{name} is blocked: {now.why}"
     if now is not None and now.why:
         return f"{name} waits: {now.why}"
     if not isinstance(found, EndJob):

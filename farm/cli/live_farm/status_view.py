@@ -82,9 +82,10 @@ def _trouble(trouble: Trouble) -> Text:
 
 def _view(client: FarmClient, now: FarmStatus, trouble: Trouble | None) -> Group:
     done = sum(now.ended.values())
+    blocked = f"{now.blocked:,} blocked · " if now.blocked else ""
     top: list[tuple[str, object]] = [
         ("farm time", f"{format_roughly(now.at)} (speed {now.speed:g})"),
-        ("jobs", f"{now.waiting:,} waiting · {now.running:,} running · {done:,} ended"),
+        ("jobs", f"{blocked}{now.waiting:,} waiting · {now.running:,} running · {done:,} ended"),
     ]
     if now.ended:
         top.append(("ended", counted(dict(sorted(now.ended.items())))))

@@ -9,7 +9,7 @@ from farm.core.commands import EndJob, Out
 from farm.core.dispatching.dispatcher import Dispatcher
 from farm.core.dispatching.matching import Lane
 from farm.core.model import Cause, Job, Outcome
-from farm.core.policies import sort_key
+from farm.core.policies import Key, sort_key
 from farm.core.rules import Estimator, SchedulingRules
 from farm.core.state.working_state import JobState, JobStatus
 
@@ -41,6 +41,10 @@ class JobBook:
         self.by_id: dict[str, JobState] = {}
         #: jobs accepted so far
         self.serial = 0
+        #: jobs released so far: each takes its place behind those that arrived before
+        self.releases = 0
+        #: the jobs of the present submission that need others
+        self.needing: list[JobState] = []
         self._matrices: dict[str, dict[str, JobState]] = {}
         #: the job that executes each action in flight, on its platform (dedup)
         self._leaders: dict[Execution, JobState] = {}
@@ -59,6 +63,8 @@ class JobBook:
             return None
         rules = self.rules
         self.serial = serial = self.serial + 1
+        if job.needs:
+            return self._block(job, serial, at)
         estimate = self.estimator.estimate(job)
         lane = self.lanes[job.heavy].get(job.platform) or self.dispatcher.lane(job, at)
         leader = self._leader_for(job, lane) if rules.dedup else None
@@ -66,8 +72,10 @@ class JobBook:
             own_key = rules.policy(job, estimate, at, serial)
         else:  # the execution and its age are the leader's; the urgency is the job's own
             own_key = rules.policy(job, *leader.execution, serial)
-        key = sort_key(job, own_key, serial)
+        key = sort_key(job, own_key, serial + self.releases)
         state = JobState(job, serial, key, at, estimate, lane=lane)
+        if self.releases:
+            state.place = serial + self.releases
         if rules.path is not None:
             state.path = rules.path(job)
         if leader is not None:
@@ -80,13 +88,53 @@ class JobBook:
             self.enter(state)
         return state
 
+    def _block(self, job: Job, serial: int, at: float) -> JobState:
+        """Add a job that needs others; what it is sorted by is determined at its release."""
+        estimate, lane = self.estimator.estimate(job), self.dispatcher.lane(job, at)
+        state = JobState(job, serial, (), at, estimate, lane=lane, status=JobStatus.BLOCKED)
+        if self.rules.path is not None:
+            state.path = self.rules.path(job)
+        state.key = self.key_of(state)  # a policy may remember which matrix it saw first
+        self.enter(state)
+        self.needing.append(state)
+        return state
+
+    def release(self, state: JobState, at: float) -> None:
+        """Let a blocked job arrive: it may be queued, unless another's execution serves it now."""
+        job = state.job
+        state.status = JobStatus.ARRIVING
+        state.unmet = ()
+        state.estimated_time = self.estimator.estimate(job)
+        state.lane = lane = self.dispatcher.lane(job, at)
+        leader = self._leader_for(job, lane) if self.rules.dedup else None
+        if leader is not None:
+            state.leader = leader
+        state.key = self.key_of(state)
+        if leader is not None:
+            leader.followers = (*leader.followers, state)
+            leader.lane.queue.joined(state, at)
+        elif self.rules.dedup and job.action is not None:
+            self._leaders[_execution(job, lane)] = state
+
+    def take_place(self, state: JobState) -> None:
+        """Give a released job its place in line, behind all that arrived before."""
+        self.releases += 1
+        state.place = self.serial + self.releases
+
+    def key_of(self, state: JobState) -> Key:
+        """Return the sort key of a job by the present rules."""
+        job, runs = state.job, state.leader or state
+        own = self.rules.policy(job, *runs.execution, state.serial)
+        return sort_key(job, own, state.place or state.serial)
+
     def enter(self, state: JobState) -> None:
         """Add a job to the book."""
         job = state.job
         self.by_id[job.id] = state
         if job.matrix is not None and not state.abandoned:
             self._matrices.setdefault(job.matrix, {})[job.id] = state
-        if self.rules.dedup and job.action is not None and state.leader is None:
+        executes = state.leader is None and state.status is not JobStatus.BLOCKED
+        if self.rules.dedup and job.action is not None and executes:
             self._leaders[_execution(job, state.lane)] = state
 
     def _leader_for(self, job: Job, lane: Lane) -> JobState | None:
@@ -142,6 +190,7 @@ class JobBook:
                 reason,
                 state.estimated_time,
                 served,
+                state.released_at,
                 cause,
                 pool,
             )

@@ -5,23 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from farm.core.commands import CancelJob, EndJob
+from farm.core.jobs.blocking import BlockedJobs
 from farm.core.jobs.book import JobBook
 from farm.core.model import Cause
 from farm.core.state.working_state import JobState, JobStatus
 
-_CANCELLING = JobStatus.CANCELLING
+_BLOCKED, _CANCELLING = JobStatus.BLOCKED, JobStatus.CANCELLING
 
 
 class Canceller:
     """Cancels live jobs."""
 
-    def __init__(self, book: JobBook) -> None:
+    def __init__(self, book: JobBook, blocked: BlockedJobs) -> None:
         self.book = book
+        self.blocked = blocked
         self.dispatcher = book.dispatcher
         self.jobs = book.by_id
 
     def cancel(self, states: Iterable[JobState], at: float, cause: Cause, reason: str) -> None:
-        """End waiting jobs immediately; ask builders to stop running ones."""
+        """End waiting and blocked jobs immediately; ask builders to stop running ones."""
         for state in states:
             if state.job.id not in self.jobs or state.status is _CANCELLING:
                 continue
@@ -34,6 +36,9 @@ class Canceller:
                     self._drop(leader, at)
             elif state.followers:
                 self.book.hand_over(state, at, cause, reason)
+            elif state.status is _BLOCKED:
+                self.blocked.forget(state)
+                self.book.end(state, at, "cancelled", cause, reason)
             elif state.slot is None:
                 self.dispatcher.unwait(state, state.lane, at)
                 self.book.end(state, at, "cancelled", cause, reason)
@@ -49,6 +54,12 @@ class Canceller:
                 rest = self.book.of_matrix(command.job.matrix)
                 why = f"fail-fast: {command.job.id} failed"
                 self.cancel(rest, at, Cause.FAIL_FAST, why)
+
+    def follow(self, at: float) -> None:
+        """Do what follows from the ends of jobs, before their slots are offered again."""
+        self.fail_fast(at)
+        if self.blocked.active:
+            self.blocked.follow(at)
 
     def _drop(self, leader: JobState, at: float) -> None:
         """Abandon an execution that serves no job any more, running or waiting."""

@@ -12,7 +12,6 @@ from farm.core.alarms import Alarms
 from farm.core.commands import StaleEventError
 from farm.core.jobs.book import JobBook
 from farm.core.model import content_digest
-from farm.core.policies import Key, sort_key
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import Choices
 from farm.core.state.working_state import JobState, JobStatus
@@ -38,16 +37,20 @@ class Reorderer:
         self.rekeyed: set[str] = set()
 
     def change_priority(self, event: events.PriorityChanged) -> None:
-        """Change a waiting job's level, score or priority."""
+        """Change the level, score or priority of a job that waits, or is blocked."""
         state = self._book.by_id.get(event.job)
-        waiting = JobStatus.WAITING
-        if state is None or state.abandoned or (state.leader or state).status is not waiting:
+        if state is None or state.abandoned:
+            raise StaleEventError
+        status = (state.leader or state).status
+        if status not in (JobStatus.WAITING, JobStatus.BLOCKED):
             raise StaleEventError
         wanted = {"level": event.level, "score": event.score, "priority": event.priority}
         changes = {name: value for name, value in wanted.items() if value is not None}
         submitted = content_digest(state.job)
         state.job = msgspec.structs.replace(state.job, **changes, digest=submitted)
-        before, state.key = state.key, self._key(state)
+        before, state.key = state.key, self._book.key_of(state)
+        if status is JobStatus.BLOCKED:
+            return
         state.lane.queue.rekeyed(state, before, event.at)
         self._dispatcher.look_again(event.at)
 
@@ -88,7 +91,7 @@ class Reorderer:
         In a farm that sorts at intervals this is by the latest estimates.
         """
         for first in self._book.first_of_matrices():
-            self._key(first)  # a policy may remember which matrix it saw first
+            self._book.key_of(first)  # a policy may remember which matrix it saw first
         self.rekeyed = {name for name in self.rekeyed if name in self._book.by_id}
         self._left = deque(sorted(self._book.by_id.values(), key=lambda state: state.serial))
         self.go_on(at)
@@ -126,7 +129,7 @@ class Reorderer:
         members = (state, *state.followers)
         before = [member.key for member in members]
         for member in members:
-            key = self._key(member)
+            key = self._book.key_of(member)
             if key != member.key:
                 member.key = key
                 self.rekeyed.add(member.job.id)
@@ -139,11 +142,6 @@ class Reorderer:
                 state.lane.queue.rekeyed(member, old, at)
         else:
             state.lane.queue.rekeyed(state, before[0], at)
-
-    def _key(self, state: JobState) -> Key:
-        job, runs = state.job, state.leader or state
-        own = self._book.rules.policy(job, *runs.execution, state.serial)
-        return sort_key(job, own, state.serial)
 
 
 SORTED_AFTER = (

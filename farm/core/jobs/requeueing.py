@@ -48,7 +48,7 @@ class Requeuer:
             self.judge(state, slot, at, reason)
             return
         lane = self.give_back(slot, at, reason)
-        self.canceller.fail_fast(at)
+        self.canceller.follow(at)
         self.dispatcher.attempt_over(slot, at)
         if lane is not None:
             self.dispatcher.fill_lanes([lane], at)
@@ -74,7 +74,7 @@ class Requeuer:
             self.dispatcher.take_no_more(builder, at)
             builder.failed = True
         lane = self.give_back(slot, at, reason, is_reset=job_is_reset)
-        self.canceller.fail_fast(at)
+        self.canceller.follow(at)
         if lane is not None:
             # before its old slot is free again: another builder is a better test
             self.dispatcher.fill_lanes([lane], at)

@@ -5,10 +5,11 @@ A policy is a small pure function from a job to its sort key, smallest first::
     def key(job: Job, estimate: float, at: float, serial: int) -> Key
 
 ``estimate`` is the job's estimated run time (s), ``at`` the instant of its submission (farm time,
-s), ``serial`` its place in the order of submission. The key is computed once, when the job is
-queued: ageing at one linear rate for all jobs never changes their order, so its key is constant
-too. Static priority levels precede every policy, and the serial breaks every tie (``sort_key``), so
-neither belongs in a policy. To add a policy: one file here and one line in ``POLICIES``, or your
+s), or of its release if it needs other jobs, ``serial`` its number in the order of submission. The
+key is computed once, when the job is queued: ageing at one linear rate for all jobs never changes
+their order, so its key is constant too. Static priority levels precede every policy, and the place
+in line, which is the order of arrivals and releases, breaks every tie (``sort_key``), so neither
+belongs in a policy. To add a policy: one file here and one line in ``POLICIES``, or your
 own function named in the scenario as ``module:function``, or an entry point of the group
 ``farm.policies``.
 """
@@ -27,12 +28,12 @@ Key = tuple[float, ...]
 """A sort key of a waiting job, smallest first."""
 
 
-def sort_key(job: Job, own: float | tuple[float, ...], serial: int) -> Key:
-    """Return the sort key of a waiting job: static level, the policy's ``own`` key, serial.
+def sort_key(job: Job, own: float | tuple[float, ...], place: int) -> Key:
+    """Return the sort key of a waiting job: static level, the policy's ``own`` key, its place.
 
     It is flat, so that keys of any two policies can be compared while one replaces the other.
     """
-    return (-job.level, *own, serial) if isinstance(own, tuple) else (-job.level, own, serial)
+    return (-job.level, *own, place) if isinstance(own, tuple) else (-job.level, own, place)
 
 
 class PolicyOptions(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ from farm.core.model import Builder
 from farm.core.pools.algorithm import PoolSnapshot
 from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
+from farm.core.state.working_state import JobStatus
 
 
 class PoolObserver:
@@ -68,9 +69,10 @@ class PoolObserver:
         for state in scheduler.jobs.values():
             slot = state.slot
             if slot is None:
-                if state.leader is None and state.lane in ours:
+                is_blocked = state.status is JobStatus.BLOCKED
+                if state.leader is None and state.lane in ours and not is_blocked:
                     work += scheduler.estimator.estimate(state.job, sample)
-                    oldest_at = min(oldest_at, state.submitted_at)
+                    oldest_at = min(oldest_at, state.queued_at)
             elif next_slot_time != 0.0 and slot.builder.accepts and slot.builder.pool is pool:
                 began_at = at if state.began_at is None else state.began_at
                 expected = scheduler.estimator.estimate(state.job, slot.builder.builder)

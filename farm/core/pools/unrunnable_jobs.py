@@ -7,7 +7,7 @@ from farm.core.dispatching.matching import Lane
 from farm.core.jobs.cancelling import Canceller
 from farm.core.model import Cause
 from farm.core.pools.keeper import PoolKeeper
-from farm.core.state.working_state import JobState
+from farm.core.state.working_state import JobState, JobStatus
 
 PATIENCE = 7 * 86_400.0
 """Farm seconds without a running job after which the waiting jobs are given up."""
@@ -16,6 +16,7 @@ PATIENCE = 7 * 86_400.0
 class UnrunnableJobs:
     """Ends waiting jobs that no builder will ever run.
 
+    Blocked jobs are none of these: they are skipped, or released, when those end that they need.
     When nothing runs or boots, jobs that neither a present builder nor one that a pool may still
     add could run are given up immediately; after ``PATIENCE`` without a running job, all of them
     are: builders that come and go, or that may not take these jobs, do not make a run endless.
@@ -24,6 +25,7 @@ class UnrunnableJobs:
     def __init__(self, canceller: Canceller, keeper: PoolKeeper, alarms: Alarms) -> None:
         self._canceller = canceller
         self._jobs = canceller.jobs
+        self._blocked = canceller.blocked.states
         self._keeper = keeper
         self._alarms = alarms
         #: since when no job runs; None: one does
@@ -33,15 +35,18 @@ class UnrunnableJobs:
 
     def give_up(self, at: float) -> None:
         """End the jobs that no builder will ever run; set an alarm for the others."""
-        if not self._jobs or self._something_runs():
+        if len(self._jobs) == len(self._blocked) or self._something_runs():
             self._still_since = None
             return
         if self._still_since is None:
             self._still_since = at
         given_up_at = self._still_since + PATIENCE
-        found = list(self._jobs.values()) if at >= given_up_at else self._without_builders()
+        if at >= given_up_at:
+            found = [s for s in self._jobs.values() if s.status is not JobStatus.BLOCKED]
+        else:
+            found = self._without_builders()
         self._canceller.cancel(found, at, Cause.UNRUNNABLE, Cause.UNRUNNABLE.text)
-        if self._jobs:
+        if len(self._jobs) > len(self._blocked):
             self._alarms.ask(given_up_at)
 
     def _something_runs(self) -> bool:
@@ -55,10 +60,11 @@ class UnrunnableJobs:
             return []  # they fail when their platform's grace period is over
         if any(pool.requested for pool in self._keeper.pools.values()):
             return []
-        blocked = self.lanes()
-        if not blocked:
+        lanes = self.lanes()
+        if not lanes:
             return []
-        return [s for s in self._jobs.values() if (s.leader or s).lane in blocked]
+        jobs = [s for s in self._jobs.values() if s.status is not JobStatus.BLOCKED]
+        return [s for s in jobs if (s.leader or s).lane in lanes]
 
     def lanes(self) -> list[Lane]:
         """Return the queues whose jobs no builder will run.

@@ -47,6 +47,7 @@ def restore(scheduler: Scheduler, snapshot: FarmSnapshot, *, rekey: bool = False
             scheduler.adopt(snapshot.choices)
     rules = scheduler.rules
     scheduler.book.serial = snapshot.serial
+    scheduler.book.releases = snapshot.releases
     scheduler.keeper.made = snapshot.made
     for known in snapshot.pools:
         pool = scheduler.pool(known.name)
@@ -56,7 +57,7 @@ def restore(scheduler: Scheduler, snapshot: FarmSnapshot, *, rekey: bool = False
         _put_builder(scheduler, builder)
     for platform, heavy, _ in snapshot.trees:
         scheduler.dispatcher.matching.lane(platform, heavy=heavy)
-    records = (*snapshot.running, *snapshot.waiting)
+    records = (*snapshot.running, *snapshot.waiting, *snapshot.blocked)
     keys = {record.serial: record.key for record in records}
     named = {record.job.id: record for record in records}
     for record in sorted(records, key=lambda record: record.serial):
@@ -66,12 +67,16 @@ def restore(scheduler: Scheduler, snapshot: FarmSnapshot, *, rekey: bool = False
         key = rules.policy(job, *runs.execution, serial)
         first, last = snapshot.unsorted or (0, -1)
         if rekey or first <= serial <= last:
-            keys[serial] = sort_key(job, key, serial)
+            keys[serial] = sort_key(job, key, record.place or serial)
     states = [_put_job(scheduler, record, keys[record.serial], rekey=rekey) for record in records]
     scheduler.jobs.clear()
     for state in sorted(states, key=lambda state: state.serial):
         scheduler.book.enter(state)  # many jobs are cancelled in order of submission
-    _fill_lanes(scheduler, snapshot, states[len(snapshot.running) :])
+        if state.status is JobStatus.BLOCKED:
+            scheduler.blocked.restore(state)
+    first_waiting = len(snapshot.running)
+    last_waiting = first_waiting + len(snapshot.waiting)
+    _fill_lanes(scheduler, snapshot, states[first_waiting:last_waiting])
     _resume_work(scheduler, snapshot)
 
 
@@ -110,7 +115,7 @@ def _put_job(scheduler: Scheduler, record: JobRecord, key: Key, *, rekey: bool) 
         state.slot, slot.running = slot, state
         slot.builder.busy += 1
         slot.builder.pool.busy_slots += 1
-    else:
+    elif record.status is not JobStatus.BLOCKED:
         state.status = JobStatus.WAITING
     scheduler.jobs[job.id] = state
     return state

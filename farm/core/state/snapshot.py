@@ -66,8 +66,9 @@ class BuilderRecord(BuilderLife, eq=True, kw_only=True, omit_defaults=True):
 class FarmSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The farm at one instant (farm time, s).
 
-    ``waiting`` is in dispatch order lane by lane (lanes in the order in which they appeared);
-    ``running`` in order of dispatch; ``builders`` in order of joining.
+    ``blocked`` is in order of submission; ``waiting`` in dispatch order lane by lane (lanes in the
+    order in which they appeared); ``running`` in order of dispatch; ``builders`` in order of
+    joining.
     """
 
     at: float
@@ -90,6 +91,10 @@ class FarmSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     trees: tuple[tuple[Platform, bool, TreeMemory], ...] = ()
     #: the trees are of an earlier instant than the jobs and slots
     trees_are_older: bool = False
+    #: jobs whose needs have not been met, or whose delay after them is not over
+    blocked: tuple[JobRecord, ...] = ()
+    #: jobs released so far (``JobLife.place``)
+    releases: int = 0
 
 
 def trees_of(scheduler: Scheduler) -> tuple[tuple[Platform, bool, TreeMemory], ...]:
@@ -130,6 +135,8 @@ def snapshot_of(scheduler: Scheduler, at: float) -> FarmSnapshot:
         made=scheduler.keeper.made,
         held=dict(scheduler.dispatcher.held),
         trees=trees_of(scheduler),
+        blocked=tuple(job_record(state) for state in scheduler.blocked.states.values()),
+        releases=scheduler.book.releases,
     )
 
 

@@ -22,6 +22,7 @@ class JobStatus(Enum):
     """The status of a live job (ended ones are removed)."""
 
     ARRIVING = "arriving"  #: accepted, not yet queued
+    BLOCKED = "blocked"  #: its needs have not been met, or its delay after them is not over
     WAITING = "waiting"  #: in its platform queue
     DISPATCHED = "dispatched"  #: given to a slot, not yet confirmed by the builder
     RUNNING = "running"  #: confirmed by the builder
@@ -34,7 +35,7 @@ class JobLife(msgspec.Struct, eq=False):
     The scheduler's memory (``JobState``) and every snapshot of it (``JobRecord``) have these
     fields; a field added here is saved, shown and restored automatically.
 
-    ``key`` sorts the waiting jobs of one queue: ``(-level, policy key, serial)``, smallest first.
+    ``key`` sorts the waiting jobs of one queue: ``(-level, policy key, place)``, smallest first.
     It is fixed when the job is queued, so a job that is requeued returns to its old place.
     """
 
@@ -68,11 +69,30 @@ class JobLife(msgspec.Struct, eq=False):
     builders_lost: tuple[str, ...] = ()
     #: length and age of an execution inherited from a job that left; None: its own
     inherited: tuple[float, float] | None = None
+    #: while it is blocked: the jobs it needs that have not ended, and whether one that was to fail
+    #: has failed
+    unmet: tuple[str, ...] = ()
+    failure_met: bool = False
+    #: when it was released, or will be when its delay is over; its arrival, if its needs were met
+    #: by then; None: they are not, or it has none
+    released_at: float | None = None
+    #: its number in the order of arrivals and releases; 0: its serial, as no job was released yet
+    place: int = 0
 
     @property
     def execution(self) -> tuple[float, float]:
-        """Estimated run time and submission of its execution, by which policies sort."""
-        return self.inherited or (self.estimated_time, self.submitted_at)
+        """Estimated run time and age of its execution, by which policies sort."""
+        return self.inherited or (self.estimated_time, self.queued_at)
+
+    @property
+    def queued_at(self) -> float:
+        """When it was first queued: at its release, or its submission."""
+        return self.submitted_at if self.released_at is None else self.released_at
+
+    @property
+    def waits_since(self) -> float:
+        """From when its waiting time counts: its release, or its intended arrival."""
+        return self.job.arrival(self.submitted_at) if self.released_at is None else self.released_at
 
     @property
     def began_at(self) -> float | None:

@@ -21,7 +21,7 @@ import msgspec
 from farm.core.driver import World
 from farm.core.events import EstimateMade, Event, JobsSubmitted
 from farm.core.scheduler import Scheduler
-from farm.core.state.working_state import JobState
+from farm.core.state.working_state import JobState, JobStatus
 from farm.forecasts.runtime.training import Learner
 
 AddEvent = Callable[[Callable[[float], Event]], None]
@@ -165,7 +165,8 @@ class EstimatingWorld:
             self._count += 1
             if (self._count - 1) % self._every == 0:
                 state = self._scheduler.jobs.get(job.id)
-                if state is not None and state.job is job:
+                is_blocked = state is not None and state.status is JobStatus.BLOCKED
+                if state is not None and state.job is job and not is_blocked:
                     chosen.append(state)
         return chosen
 

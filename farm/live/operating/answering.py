@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
+from itertools import islice
 from typing import Protocol
 
 import msgspec
@@ -11,18 +12,21 @@ import msgspec
 from farm.core.model import Job
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.scheduler import Scheduler
-from farm.core.state.working_state import JobState
+from farm.core.state.working_state import JobState, JobStatus
 from farm.forecasts.dispatch.at_submission import Forecast
 from farm.forecasts.dispatch.in_steps import QueueSweep
 from farm.forecasts.dispatch.recent_errors import Lately
 from farm.forecasts.runtime.interface import JobProgress, RuntimeEstimator
 from farm.live.operating.answers import RULES, Answer, Source, Waiting, why_they_differ
 from farm.live.wire.messages import Ask
+from farm.units import format_roughly
 
 ProgressOf = Callable[[JobState], JobProgress | None]
 
 #: real seconds for which rollouts are waited for: a submitter waits for the answer
 PATIENCE = 2.0
+#: needs of a blocked job that an explanation names
+SHOWN_NEEDS = 5
 #: questions that wait for an answer; with a million waiting jobs one takes about two seconds
 MAX_QUESTIONS = 100
 
@@ -108,6 +112,8 @@ class Questions:
         found, has_pool = _known_at_once(state, scheduler)
         executing = state.leader or state
         more: dict[str, object] = {}
+        if state.status is JobStatus.BLOCKED:
+            return Answer(at=at, job=_blocked(found, state, scheduler, at), decision=decision)
         if executing.slot is None:
             more["ahead"], by_formula = yield from _place(executing, scheduler, at)
             more["dispatch_in_time"] = more["formula_in_time"] = by_formula
@@ -165,6 +171,7 @@ def _known_at_once(state: JobState, scheduler: Scheduler) -> tuple[Waiting, bool
         status=state.status.value,
         attempts=state.attempts,
         submitted_at=state.submitted_at,
+        queued_at=state.queued_at,
         estimated_time=state.estimated_time,
         builders=len(able),
         accepting=sum(b.accepts for b in able),
@@ -176,6 +183,28 @@ def _known_at_once(state: JobState, scheduler: Scheduler) -> tuple[Waiting, bool
         path=state.path,
     )
     return found, bool(named)
+
+
+def _blocked(found: Waiting, state: JobState, scheduler: Scheduler, at: float) -> Waiting:
+    """Return what is known of a blocked job: which needs it waits for, and for how long."""
+    since = format_roughly(at - state.submitted_at)
+    if state.released_at is not None:
+        rest = format_roughly(max(0.0, state.released_at - at))
+        why = f"its needs are met, and its delay of {state.job.needs_delay:g}s is over in {rest}"
+        return msgspec.structs.replace(found, released_at=state.released_at, why=why)
+    unmet = {name: _standing(scheduler.jobs.get(name), at) for name in state.unmet}
+    shown = [f"{name} ({where})" for name, where in islice(unmet.items(), SHOWN_NEEDS)]
+    shown += [f"{len(unmet) - SHOWN_NEEDS:,} more"] * (len(unmet) > SHOWN_NEEDS)
+    why = f"for {since} it has been waiting for the end of {', '.join(shown)}"
+    return msgspec.structs.replace(found, unmet=unmet, why=why)
+
+
+def _standing(state: JobState | None, at: float) -> str:
+    """Return where a needed job stands, and since when."""
+    if state is None:
+        return "unknown"
+    since = state.queued_at if state.began_at is None or state.slot is None else state.began_at
+    return f"{state.status.value} for {format_roughly(max(0.0, at - since))}"
 
 
 def _place(

@@ -39,6 +39,12 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int
     submitted_at: float
     estimated_time: float
+    #: from when it has waited, or was blocked
+    queued_at: float = 0.0
+    #: while it is blocked: the jobs it needs that have not ended, with where they stand, and when
+    #: its delay is over if that runs
+    unmet: dict[str, str] = {}
+    released_at: float | None = None
     #: jobs before it in dispatch order that compete for its builders; None: it does not wait
     ahead: int | None = None
     #: builders that may run it: all there are, those that take jobs, those with a free slot

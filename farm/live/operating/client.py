@@ -238,7 +238,7 @@ class FarmClient(Sender):
     def check_room(self, jobs: int) -> None:
         """Raise FullError if the farm cannot accept this many more jobs now."""
         status = self.status()
-        if status.waiting + jobs > status.max_waiting:
+        if status.waiting + status.blocked + jobs > status.max_waiting:
             raise FullError(
                 f"{status.waiting:,} jobs wait and {jobs:,} more are submitted; allowed: "
                 f"{status.max_waiting:,} in all (live.max_waiting). Nothing of it was submitted"

@@ -10,6 +10,7 @@ import msgspec
 
 from farm.core import events
 from farm.core.events import JobsSubmitted
+from farm.core.jobs.needs import NeedsFlaw, flaw_of_needs, needs_of
 from farm.core.model import Job, Platform, content_digest
 from farm.core.pools.spec import PoolSpec
 from farm.live.protocol.out import Out
@@ -78,7 +79,12 @@ class Submissions:
         """Accept the jobs of a submission that are new and acceptable, at farm time ``at``."""
         if self.closed:
             return
-        jobs = self._new(self._sound(report.jobs, at))
+        sound = self._sound(report.jobs, at)
+        if self.known is not None and (flaw := self._flaw_of_needs(sound)) is not None:
+            why = f"job {flaw.job.id}: {flaw.why}"
+            self._out.refuse("out-of-bounds", why, flaw.job, len(sound))
+            return
+        jobs = self._new(sound)
         if not jobs:
             return
         self.accepted += len(jobs)
@@ -96,6 +102,17 @@ class Submissions:
             else:
                 self._out.refuse("out-of-bounds", flaw, job)
         return sound
+
+    def _flaw_of_needs(self, jobs: Sequence[Job]) -> NeedsFlaw | None:
+        """Return what is wrong with the needs of a submission, which is refused as a whole."""
+        needed = {need.job for job in jobs if job.needs for need in needs_of(job)}
+        if not needed or self.known is None:
+            return None
+        if not self._out.events:
+            self._just_now.clear()
+        elsewhere = sorted(needed - self._just_now.keys() - {job.id for job in jobs})
+        known = self.known(elsewhere) if elsewhere else {}
+        return flaw_of_needs(jobs, lambda name: name in known or name in self._just_now)
 
     def _new(self, jobs: Sequence[Job]) -> tuple[Job, ...]:
         """Leave out jobs that were submitted before, and refuse those of a platform too many.

@@ -22,7 +22,7 @@ T = TypeVar("T")
 #: rows per read
 AT_ONCE = 500
 
-Group = Literal["waiting", "running", "ended"]
+Group = Literal["blocked", "waiting", "running", "ended"]
 
 
 KnownJob = JobRecord | EndJob
@@ -30,7 +30,7 @@ KnownJob = JobRecord | EndJob
 
 
 def state_of(job: KnownJob) -> str:
-    """Return where a job stands: waiting, dispatched, running, cancelling, or how it ended."""
+    """Return where a job stands: blocked, waiting, dispatched, …, or how it ended."""
     if isinstance(job, EndJob):
         return job.outcome
     return "waiting" if job.status is JobStatus.ARRIVING else job.status.value
@@ -77,11 +77,12 @@ class JobReader:
     def jobs(self, group: Group) -> Iterator[KnownJob]:
         """Yield the jobs of a group, read from the server on demand.
 
-        Waiting ones platform by platform in policy order (at last those that another job's
-        execution serves), running ones by dispatch, ended ones
-        the last one first. A job that changes groups may be yielded again in a later one.
+        Blocked ones in no order, waiting ones platform by platform in policy order (at last those
+        that another job's execution serves), running ones by dispatch, ended ones the last one
+        first. A job that changes groups may be yielded again in a later one.
         """
-        return {"waiting": self._waiting, "running": self._running, "ended": self._ended}[group]()
+        groups = {"blocked": self._blocked, "waiting": self._waiting, "running": self._running}
+        return {**groups, "ended": self._ended}[group]()
 
     def submitted(self, offset: int = 0, after: str | None = None) -> Iterator[KnownJob]:
         """Yield all jobs, live and ended, in the order of their submission.
@@ -137,6 +138,12 @@ class JobReader:
                 job = self._decoded(value, JobRecord)
                 if state_of(job) == "waiting":
                     yield job
+
+    def _blocked(self) -> Iterator[KnownJob]:
+        for _, value in pages_of(self._client, self.keys.jobs):
+            job = self._decoded(value, JobRecord)
+            if job.status is JobStatus.BLOCKED:
+                yield job
 
     def _running(self) -> Iterator[KnownJob]:
         for names in pieces(self._client.zrange(self.keys.running, 0, -1), AT_ONCE):

@@ -19,7 +19,7 @@ from farm.core.model import Builder, Platform
 from farm.core.queues.fair_share.tree_snapshot import TreeMemory
 from farm.core.rules import Choices
 from farm.core.state.snapshot import BuilderRecord, FarmSnapshot, JobRecord
-from farm.core.state.working_state import BuilderRequest, PoolCounts
+from farm.core.state.working_state import BuilderRequest, JobStatus, PoolCounts
 from farm.forecasts.dispatch.recent_errors import ErrorMemory
 from farm.live.clock import MachineClock
 from farm.live.redis.connection import Connection, server_time
@@ -94,6 +94,7 @@ class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
     #: see FarmSnapshot
     unsorted: tuple[int, int] | None = None
     held: dict[str, float] = {}
+    releases: int = 0
 
 
 class Try(msgspec.Struct, frozen=True):
@@ -171,7 +172,11 @@ def snapshot_of_saved(saved: SavedFarm) -> FarmSnapshot:
     builders = saved.builders.values()
     return FarmSnapshot(
         at=saved.at,
-        waiting=tuple(record for record in records if record.builder is None),
+        waiting=tuple(
+            record
+            for record in records
+            if record.builder is None and record.status is not JobStatus.BLOCKED
+        ),
         running=tuple(sorted(running, key=lambda record: record.dispatched_at or 0.0)),
         builders=tuple(sorted(builders, key=lambda one: (one.joined_at, one.builder.index))),
         pools=_pools(saved),
@@ -182,6 +187,8 @@ def snapshot_of_saved(saved: SavedFarm) -> FarmSnapshot:
         held=saved.counts.held,
         trees=saved.learned.trees,
         trees_are_older=True,
+        blocked=tuple(record for record in records if record.status is JobStatus.BLOCKED),
+        releases=saved.counts.releases,
     )
 
 

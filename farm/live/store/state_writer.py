@@ -23,6 +23,9 @@ class StateWriter:
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
+        #: released, or blocked by fewer jobs than before
+        self._blocked: set[str] = set()
+        scheduler.blocked.touched = self._blocked
         self._jobs: dict[str, None] = {}
         self._builders: dict[str, None] = {}
         #: the sort keys of the jobs in the store's pending sets, by platform
@@ -99,6 +102,8 @@ class StateWriter:
     def write(self, batch: Batch) -> None:
         """Add what changed since the last time to the batch."""
         self._jobs.update(dict.fromkeys(self._scheduler.reorderer.take_rekeyed()))
+        self._jobs.update(dict.fromkeys(sorted(self._blocked)))
+        self._blocked.clear()
         for job_id in self._jobs:
             self._write_job(job_id, batch)
         for name in self._builders:

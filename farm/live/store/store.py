@@ -17,7 +17,7 @@ import msgspec
 
 from farm.core.commands import EndJob
 from farm.core.errors import ServerError
-from farm.core.model import Job, content_digest
+from farm.core.model import Job, Outcome, content_digest
 from farm.live.clock import MachineClock
 from farm.live.redis.connection import Connection
 from farm.live.redis.keys import LAST_ENTRY, UNREADABLE, Cursor, Keys, after, literal
@@ -249,6 +249,22 @@ class Store:
             live, ended = carry_out(pipe)
             records = {name: a or b for name, a, b in zip(names, live, ended, strict=True)}
             found |= {name: _digest_in(record) for name, record in records.items() if record}
+        return found
+
+    def outcomes(self, job_ids: Sequence[str]) -> dict[str, Outcome]:
+        """Return how those of these jobs ended that have, as far as it is still kept.
+
+        Raises LostWritesError.
+        """
+        found: dict[str, Outcome] = {}
+        for names in pieces(job_ids, RECORDS_AT_ONCE):
+            pipe = self._client.pipeline(transaction=False)
+            pipe.hmget(self._keys.results, names)
+            (ends,) = carry_out(pipe)
+            for name, text in zip(names, ends, strict=True):
+                with contextlib.suppress(*UNREADABLE):
+                    if text is not None:
+                        found[name] = msgspec.json.decode(text, type=EndJob).outcome
         return found
 
     def _platforms(self) -> list[str]:

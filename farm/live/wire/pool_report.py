@@ -99,6 +99,8 @@ class FarmStatus(msgspec.Struct, frozen=True, kw_only=True):
     stopping: bool
     #: largest delay from intended arrival to intake so far
     worst_delay: float = 0.0
+    #: jobs whose needs have not been met; they are not among those that wait
+    blocked: int = 0
     #: requested builders that no host has room for, by pool
     unplaced: dict[str, int] = {}
     #: when, by the server's clock (Unix): an old one means that no scheduler is running
@@ -136,7 +138,8 @@ def status_of(scheduler: Scheduler, at: float, running: int, **more: Any) -> Far
     path = scheduler.rules.path
     return FarmStatus(
         at=at,
-        waiting=max(0, len(scheduler.jobs) - running),
+        waiting=max(0, len(scheduler.jobs) - running - len(scheduler.blocked.states)),
+        blocked=len(scheduler.blocked.states),
         running=running,
         builders=dict(sum(count_builders(scheduler).values(), Counter[str]())),
         queues={str(platform): waiting for platform, waiting in depths.items()},

@@ -16,7 +16,7 @@ import msgspec
 
 from farm.core.events import PoolSize
 from farm.core.fields import Limit, limit_of
-from farm.core.model import LEAST_LEVEL, MAX_LEVEL, Cause, Job
+from farm.core.model import LEAST_LEVEL, MAX_LEVEL, MAX_NEEDS, Cause, Job
 from farm.live.wire.messages import MAX_REPORTS, Envelope, HostCommand, Report
 
 #: characters of an id: of a job, a builder, a host
@@ -227,6 +227,8 @@ LIMITS: dict[str, Check] = {
     "JobsSubmitted.jobs": _at_most(MAX_JOBS),
     "CancelRequested.jobs": _at_most(MAX_JOBS, _id),
     "CancelRequested.reason": _text,
+    "needs": _at_most(MAX_NEEDS, _text),
+    "needs_delay": _span,
     **dict.fromkeys(("reason", "why"), _unlimited),
 }
 """The limits of fields, by their names or those of their messages and theirs."""

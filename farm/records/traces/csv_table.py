@@ -4,9 +4,10 @@ The first line names the columns. ``submitted_at_s`` and ``service_time_s`` are 
 may be left out, and so may their values: ``job_id`` (unique), ``declared_time_s``, ``platform``
 (``amd64/virtual``, ``any/native``), ``kind``, ``matrix``, ``level``, ``score``, ``priority``,
 ``size``, ``action``, ``heavy``, ``memory_heavy``, ``fails`` (true or false), ``mode``, ``threads``,
-``attributes`` (a JSON object of texts). Without ``fails``, ``outcome`` decides which failed.
-With ``outcome``, jobs without a service time never ran: they are left out. Unknown columns are
-ignored, unless they look like a known one misspelt.
+``attributes`` (a JSON object of texts), ``needs`` (the ids of other rows, separated by ``;``, each
+perhaps with ``:ended`` or ``:failed``), ``needs_delay_s``. Without ``fails``, ``outcome`` decides
+which failed. With ``outcome``, jobs without a service time never ran: they are left out. Unknown
+columns are ignored, unless they look like a known one misspelt.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ import numpy as np
 from msgspec import UNSET
 from msgspec.structs import astuple, replace
 
-from farm.columns import Coded, Floats, Rows
+from farm.columns import Coded, Floats, Numbers, Rows
 from farm.core.errors import TraceError, did_you_mean, nearest
 from farm.core.fields import FieldError
+from farm.core.jobs.needs import flaw_of_needs, needs_of
 from farm.core.model import JOB_FIELDS, Job, Platform
 from farm.csv_cells import as_given, harmless
 from farm.records.attempt import Happened
@@ -44,6 +46,8 @@ _LEFT_OUT = [
 #: how like another name a misspelt one is
 LIKE = 0.75
 REQUIRED = ("submitted_at_s", "service_time_s")
+#: the last columns, which a table has whose jobs need others
+OF_NEEDS = ("needs", "needs_delay_s")
 #: what begins the names of columns that say what came after these
 AFTER = ("started", "finished", "dispatched")
 #: how other tables call these, and what ``farm import csv --column`` does
@@ -115,9 +119,13 @@ def _records(blocks: Iterable[list[list[str]]], path: Path) -> Records:
     never_ran = len(columns["service_time_s"]) - len(service)
 
     ids = table.texts[layout.jobs["job_id"]] if "job_id" in layout.jobs else []
+    every_id = ids
     if never_ran and ids:
         ids = np.array(ids, object)[rows].tolist()
     details = _details(table, layout, rows)
+    if "needs" in details:
+        lines = np.arange(len(columns["service_time_s"]))[rows] + 2
+        _check_needs(path, _given(every_id), _given(ids), arrived, details["needs"], lines)
     happened = None
     if layout.recorded:
         happened = _happened(arrived, table, layout.recorded, rows)
@@ -155,6 +163,43 @@ def _details(table: Gathered, layout: TableLayout, rows: Rows) -> dict[str, Code
             field = COLUMNS.get(name, "fails")  # an outcome tells which jobs fail
             details[field] = Coded(column.codes, values)
     return details
+
+
+def _check_needs(
+    path: Path,
+    every_id: Sequence[str],
+    ids: Sequence[str],
+    arrived: Floats,
+    needs: Coded,
+    lines: Numbers,
+) -> None:
+    """Raise TraceError for a row that needs what is no row, or one that arrives later.
+
+    ``every_id``: those of rows that are left out, too.
+    """
+    if not any(ids):
+        raise TraceError(f"{path}: needs: found some, and no job_id; allowed: in tables with ids")
+    named = set(every_id)
+    rows = {name: row for row, name in enumerate(ids)}
+    given = needs.with_values([() if one is UNSET else one for one in needs.values]).tolist()
+    jobs = [
+        Job(id=name, service_time=0.0, needs=one)
+        for name, one in zip(ids, given, strict=True)
+        if one
+    ]
+    if (flaw := flaw_of_needs(jobs, named.__contains__)) is not None:
+        line = lines[rows[flaw.job.id]]
+        raise TraceError(f"{path}:{line}: job {flaw.job.id}: {flaw.why}")
+    for job in jobs:
+        row = rows[job.id]
+        for need in needs_of(job):
+            needed = rows.get(need.job)
+            if needed is not None and arrived[needed] > arrived[row]:
+                raise TraceError(
+                    f"{path}:{lines[row]}: job {job.id}: needs: found {need.job}, which arrives at "
+                    f"{arrived[needed]:g}s; allowed: jobs that arrive by {arrived[row]:g}s, as "
+                    "this one does"
+                )
 
 
 def by_column(text: str) -> Iterator[list[list[str]]]:
@@ -263,18 +308,26 @@ def _happened(
     return Happened.between(arrived, started, finished, runners, outcomes)
 
 
-def write_csv(jobs: Iterable[Job], path: str | Path, happened: Happened | None = None) -> int:
+def write_csv(
+    jobs: Iterable[Job],
+    path: str | Path,
+    happened: Happened | None = None,
+    *,
+    needs: bool = False,
+) -> int:
     """Write jobs as a table that reads back as the same jobs; return their number.
 
     Numbers are written so that nothing is lost. An unknown arrival counts as 0. What really
-    ``happened`` to each job is in the columns ``RECORDED``.
+    ``happened`` to each job is in the columns ``RECORDED``. ``needs``: the jobs may need others;
+    without it there are no columns of that.
     """
     count, recorded = 0, None if happened is None else _cells_of(happened)
+    width = len(COLUMNS) if needs else len(COLUMNS) - len(OF_NEEDS)
     with Path(path).open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
-        table.writerow([*COLUMNS, *(RECORDED if recorded else ())])
+        table.writerow([*list(COLUMNS)[:width], *(RECORDED if recorded else ())])
         for job in jobs:
-            row = _row(job if job.arrived_at is not None else replace(job, arrived_at=0))
+            row = _row(job if job.arrived_at is not None else replace(job, arrived_at=0))[:width]
             if recorded is not None:
                 waited, ran, *names = next(recorded)
                 started = (job.arrived_at or 0.0) + waited
@@ -300,6 +353,8 @@ def _row(job: Job) -> list[object]:
 
 
 def _cell(value: object) -> object:
+    if isinstance(value, tuple):
+        return harmless(";".join(value))
     return (
         msgspec.json.encode(value).decode() if isinstance(value, (bool, dict)) else harmless(value)
     )

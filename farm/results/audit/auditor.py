@@ -6,7 +6,7 @@ except the values that are passed between it and its world.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Literal, NoReturn
 
@@ -39,7 +39,8 @@ from farm.core.events import (
     SlotCleaned,
     UndrainRequested,
 )
-from farm.core.model import Builder, Job, Outcome, Platform
+from farm.core.jobs.needs import needs_of
+from farm.core.model import Builder, Cause, Job, Outcome, Platform
 
 Place = Literal["waiting", "placed", "nowhere"]
 
@@ -59,6 +60,13 @@ class AuditedJob(msgspec.Struct):
     builder: str = ""
     slot: int = 0
     history: list[tuple[float, Event | Command]] = []
+    #: the jobs it needs that have not ended, and whether one that was to fail has failed
+    unmet: set[str] = set()
+    failure_met: bool = False
+    #: the needs can no longer be met
+    hopeless: bool = False
+    #: from when it may be dispatched; None: its needs have not been met
+    free_at: float | None = None
 
     @property
     def ended(self) -> bool:
@@ -107,8 +115,9 @@ class Auditor:
     Slots: never over-filled, never assigned while being cleaned, only on builders that are
     present, take jobs, have uses left and can run the platform. Jobs: known, waiting when
     dispatched, attempts numbered consecutively, ended exactly once, requeued only when an event
-    voided the attempt, never forgotten. Time: never backwards. Stale events (``Ignored``) change
-    nothing.
+    voided the attempt, never forgotten. Needs: no job is dispatched before its own are met, one
+    whose needs can no longer be met ends in that very event, and no other is skipped. Time: never
+    backwards. Stale events (``Ignored``) change nothing.
     """
 
     def __init__(self) -> None:
@@ -124,6 +133,10 @@ class Auditor:
         self._event: Event | None = None
         #: jobs whose attempt the current event ended or voided
         self._unsettled: list[str] = []
+        #: those that need each job, by its id
+        self._dependents: dict[str, list[AuditedJob]] = {}
+        #: jobs whose needs can no longer be met since the current event
+        self._hopeless: list[AuditedJob] = []
         self._event_checks: dict[type[Event], Callable[[Any], object]] = {
             JobsSubmitted: self._submitted,
             JobStarted: self._current,
@@ -165,6 +178,10 @@ class Auditor:
         for job in self._unsettled:
             if self.jobs[job].place == "nowhere" and not self.jobs[job].ended:
                 self._fail("its attempt is over, yet it was neither ended nor requeued", job)
+        for hopeless in self._hopeless:
+            if not hopeless.ended:
+                self._fail("its needs can no longer be met, yet it has not ended", hopeless.job.id)
+        self._hopeless.clear()
         if self.waiting < 0:
             self._fail(f"{self.waiting} jobs are waiting")
 
@@ -178,11 +195,54 @@ class Auditor:
     # --- events ------------------------------------------------------------------------------
 
     def _submitted(self, event: JobsSubmitted) -> None:
+        needing: list[AuditedJob] = []
         for job in event.jobs:
             if job.id in self.jobs:
                 continue  # submitted twice: the scheduler may ignore it, but not end it twice
             self.jobs[job.id] = AuditedJob(job, event.at)
             self.waiting += 1
+            if job.needs:
+                needing.append(self.jobs[job.id])
+            else:
+                self.jobs[job.id].free_at = event.at
+        for audited in needing:
+            self._block(audited, event)
+
+    def _block(self, audited: AuditedJob, event: JobsSubmitted) -> None:
+        """Note what a job needs, and how that has ended already."""
+        over: dict[str, Outcome] = {}
+        for need in needs_of(audited.job):
+            needed = self.jobs.get(need.job)
+            given = event.ended.get(need.job)
+            if needed is None and given is None:
+                self._fail(f"needs {need.job!r}, which was never submitted", audited.job.id)
+            if needed is not None and given != needed.outcome:
+                how = needed.outcome or "has not ended"
+                self._fail(f"the event has that {need.job!r} {given}; it {how}", audited.job.id)
+            if given is None:
+                audited.unmet.add(need.job)
+                self._dependents.setdefault(need.job, []).append(audited)
+            else:
+                over[need.job] = given
+        self._met(audited, over, event.at)
+        if audited.free_at == event.at:  # never blocked: it is as any job that arrives
+            audited.free_at = audited.job.arrival(event.at)
+
+    def _met(self, audited: AuditedJob, over: Mapping[str, Outcome], at: float) -> None:
+        """Note how some jobs ended that this one needs."""
+        job = audited.job
+        audited.unmet -= over.keys()
+        hoped = {need.job for need in needs_of(job) if need.condition == "failed"}
+        audited.failure_met |= any(over.get(name) == "failed" for name in hoped)
+        denied = any(
+            need.condition == "succeeded" and over.get(need.job, "succeeded") != "succeeded"
+            for need in needs_of(job)
+        )
+        if denied or (hoped and not audited.failure_met and not hoped & audited.unmet):
+            audited.hopeless = True
+            self._hopeless.append(audited)
+        elif not audited.unmet:
+            audited.free_at = max(at + job.needs_delay, job.arrival(audited.submitted_at))
 
     def _attempt_over(self, event: JobFinished | AttemptLost) -> None:
         slot, builder = self._current(event).slot, self.builders[event.builder]
@@ -229,6 +289,9 @@ class Auditor:
             self._fail("dispatched while not waiting", command.job.id)
         if job.ended and not self._serves_others(job):
             self._fail("dispatched though it has ended and serves no other job", command.job.id)
+        if job.free_at is None or job.free_at > self._now:
+            wanted = ", ".join(sorted(job.unmet)) or f"its delay until {job.free_at}"
+            self._fail(f"dispatched though it waits for {wanted}", command.job.id)
         if command.attempt != job.attempts + 1:
             self._fail(f"attempt {command.attempt} follows attempt {job.attempts}", command.job.id)
         builder = self.builders.get(command.builder)
@@ -262,6 +325,11 @@ class Auditor:
         if job.ended:
             self._fail("ended twice", name)
         job.outcome = command.outcome
+        if command.cause is Cause.SKIPPED and not (job.hopeless and job.outcome == "cancelled"):
+            self._fail("skipped, though its needs can be met", name)
+        for dependent in self._dependents.pop(name, ()):
+            if not dependent.ended and not dependent.hopeless:
+                self._met(dependent, {name: command.outcome}, self._now)
         if job.place == "waiting":
             job.place = "nowhere"
             self.waiting -= 1
@@ -310,9 +378,29 @@ class Auditor:
             and event.job == (end.served_by or end.job.id)
         ):
             return "success; no builder reported it"
+        if (why := self._false_release(end, job)) is not None:
+            return why
         every = (end.dispatched_at, end.started_at, end.finished_at)
         instants = [at for at in every if at is not None]
         return f"instants out of order: {instants}" if instants != sorted(instants) else None
+
+    def _false_release(self, end: EndJob, job: AuditedJob) -> str | None:
+        free_at = job.free_at
+        if not job.job.needs:
+            return None if end.released_at is None else "a release; it needs no other job"
+        if end.released_at is None:
+            ran = end.outcome != "cancelled" or end.attempts > 0
+            return "that it was never released, and that it ran" if ran else None
+        if free_at is None or not min(free_at, end.finished_at) <= end.released_at:
+            return f"a release at {end.released_at}; its needs were met at {free_at}"
+        late = end.released_at > (end.dispatched_at or end.finished_at)
+        if end.served_by is None and late:
+            return f"a release at {end.released_at}, after its dispatch"
+        return None
+
+    @property
+    def _now(self) -> float:
+        return 0.0 if self._event is None else self._event.at
 
     def _named(self, pattern: str) -> Iterator[AuditedBuilder]:
         """Yield the builders whose ids match the shell pattern."""

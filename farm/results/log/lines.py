@@ -6,7 +6,8 @@ A line is the event or command with ``at_s`` and ``event`` in front and its keys
 * a builder's fields are inlined (``id`` under the name of the field, ``builder``);
 * a job is named, and ``job_now`` repeats it only if it differs from the submitted one;
 * ``job-submitted`` is one line per job (with its fields inlined, ``id`` as ``job``); the jobs of
-  one event share a ``batch`` number;
+  one event share a ``batch`` number, and the first says by ``ended_needs`` how those ended that
+  they need and that are over;
 * the end of a job is folded into the ``job-finished`` line that caused it, or, if no such event
   did, it is a separate line: ``job-cancelled``, or ``job-finished`` with ``decided``.
 """
@@ -25,7 +26,7 @@ from msgspec.structs import astuple
 from farm.core.commands import Command, EndJob, StartJob, log_name
 from farm.core.events import Event, JobFinished, JobsSubmitted
 from farm.core.fields import json_name
-from farm.core.model import Builder, Job
+from farm.core.model import Builder, Job, Outcome
 
 EVENTS: tuple[type[Event], ...] = get_args(Event)
 COMMANDS: tuple[type[Command], ...] = get_args(Command)
@@ -142,7 +143,11 @@ STORY = [Part(part.name, part.kind | None, None) for part in _END if part.path n
 _MORE: dict[object, list[Part]] = {
     **{of: [_IGNORED] for of in EVENTS},
     **{of: [] for of in COMMANDS},
-    JobsSubmitted: [Part("batch", int | None, None), _IGNORED],
+    JobsSubmitted: [
+        Part("batch", int | None, None),
+        Part("ended_needs", dict[str, Outcome] | None, None),
+        _IGNORED,
+    ],
     JobFinished: [_IGNORED, _ENDED, *STORY, _JOB_NOW],
     StartJob: [_JOB_NOW],
     EndJob: [_ENDED, Part("decided", bool, False), _JOB_NOW],

@@ -14,7 +14,7 @@ import msgspec
 from farm.core.commands import IGNORED, Command, EndJob, Ignored, StartJob
 from farm.core.errors import InputError, file_access
 from farm.core.events import BuilderJoined, Event, JobFinished, JobsSubmitted
-from farm.core.model import Builder, Cause, Job
+from farm.core.model import Builder, Cause, Job, Outcome
 from farm.results.log.lines import CANCELLED, COMMANDS, EMPTY, EVENTS, FOLDED, LINES, values_of
 from farm.whole_files import pieces_of
 
@@ -169,6 +169,8 @@ class _LogReader:
         self.entry: Entry | None = None
         self._batch: int | None = None
         self._batch_jobs: list[Job] = []
+        #: how those ended that the jobs of the current submission need
+        self._ended: dict[str, Outcome] = {}
         self._jobs: dict[str, Job] = {}
         #: of every builder that has joined
         self._pools: dict[str | None, str] = {}
@@ -225,7 +227,7 @@ class _LogReader:
         """Return the current entry, now complete; None before the first."""
         entry, self.entry = self.entry, None
         if entry is not None and self._batch is not None:
-            entry.event = JobsSubmitted(entry.event.at, tuple(self._batch_jobs))
+            entry.event = JobsSubmitted(entry.event.at, tuple(self._batch_jobs), self._ended)
             self._batch = None
         return entry
 
@@ -233,10 +235,11 @@ class _LogReader:
         at: float = line.at
         if type(line) is _EMPTY:
             return JobsSubmitted(at, ())
+        self._ended = line.ended_needs or {}
         job = self._submitted(line)
         if line.batch is not None:
             self._batch, self._batch_jobs = line.batch, [job]
-        return JobsSubmitted(at, (job,))
+        return JobsSubmitted(at, (job,), self._ended)
 
     def _submitted(self, line: Any) -> Job:
         job = msgspec.convert(line, Job, from_attributes=True)

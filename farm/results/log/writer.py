@@ -89,8 +89,10 @@ class EventLogLines:
             batch = self._batch = self._batch + 1
         if not event.jobs:
             self._lines.append(EMPTY.written(event.at, name, batch, True, ignored))
+        ended = event.ended or None
         for job in event.jobs:
-            self._lines.append(written(event.at, name, *values(job), batch, ignored))
+            self._lines.append(written(event.at, name, *values(job), batch, ended, ignored))
+            ended = None
             if not ignored:
                 self._jobs.setdefault(job.id, job)
 

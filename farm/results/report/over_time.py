@@ -27,6 +27,7 @@ class JobsOverTime:
         self.table = table
         self.arrived, self.started = table.arrived_at, table["started_at_s"]
         self.finished = table["finished_at_s"]
+        self.released = table.waits_since
         times = np.concatenate([self.arrived, self.finished, [0.0]])
         self.end = float(np.nanmax(times))
         self.begin = min(0.0, float(np.nanmin(times)))
@@ -44,7 +45,8 @@ class JobsOverTime:
     def waiting_at(self, chosen: Flags) -> Floats:
         """Return how many of the chosen jobs were waiting, the maximum of each interval."""
         ends = np.where(np.isnan(self.started), self.finished, self.started)
-        return highest(self.arrived[chosen], ends[chosen], self.grid)
+        waited = chosen & ~np.isnan(self.released)
+        return highest(self.released[waited], ends[waited], self.grid)
 
     def running_at(self, chosen: Flags) -> Floats:
         """Return how many of the chosen jobs were running, the maximum of each interval."""

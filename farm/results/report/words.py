@@ -70,7 +70,7 @@ def of_run_in_progress(summary: Summary, jobs: JobTable, at: float) -> Iterator[
         f"In progress, {readable_span(at)} of farm time so far: of {many(len(jobs), 'job')} "
         f"{ended:,} ended, {running:,} running, {waiting:,} waiting."
     )
-    waits = known(jobs["started_at_s"] - jobs.arrived_at)
+    waits = known(jobs["started_at_s"] - jobs.waits_since)
     if len(waits):
         yield (
             f"The jobs that have started waited {readable_span(float(waits.mean()))} on average, "

@@ -192,7 +192,8 @@ def shortages_of(jobs: JobTable, summary: Summary, scenario: Scenario) -> list[S
     window, arrived_at = summary.window, jobs.arrived_at
     counts = (window.start <= arrived_at) & (arrived_at < window.end)
     began = np.where(np.isnan(jobs["started_at_s"]), jobs["finished_at_s"], jobs["started_at_s"])
-    waited = np.where(counts, np.nan_to_num(began - arrived_at), 0.0).clip(0.0)
+    waits_since = jobs.waits_since
+    waited = np.where(counts, np.nan_to_num(began - waits_since), 0.0).clip(0.0)
     names, platform_of_job = np.unique(jobs["platform"], return_inverse=True)
     sums = np.bincount(platform_of_job, waited, len(names))
     if not sums.any():
@@ -213,7 +214,7 @@ def shortages_of(jobs: JobTable, summary: Summary, scenario: Scenario) -> list[S
                 scenario,
                 platform=str(names[number]),
                 wait=None if np.isinf(waits[number]) else waits[number],
-                starts=arrived_at[has_waited],
+                starts=waits_since[has_waited],
                 ends=began[has_waited],
                 whole_time=whole_time,
             )

@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from functools import cached_property
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -61,8 +62,9 @@ class Quiescence(msgspec.Struct, frozen=True, rename=json_name):
 class Summary(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     """The summary of a run. Spans are seconds; None where there was nothing to measure.
 
-    Waiting times are of the jobs that started; response times and stretches of those that
-    succeeded or failed (a cancelled job was not served); a matrix counts when all its jobs ended.
+    Waiting times are of the jobs that started, and count from their releases; response times and
+    stretches of those that succeeded or failed (a cancelled job was not served); a matrix counts
+    when all its jobs ended.
     """
 
     name: str
@@ -81,6 +83,10 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     waiting_time: Spread
     #: what the traces recorded of those that they know; without any it is left out
     recorded_waiting_time: Spread | msgspec.UnsetType = msgspec.UNSET
+    #: of the jobs that need others: release - arrival, or end - arrival if there was no release;
+    #: left out, as the number of those that were skipped: no job needs others
+    blocked_time: Spread | msgspec.UnsetType = msgspec.UNSET
+    skipped: int | msgspec.UnsetType = msgspec.UNSET
     response_time: Spread
     stretch: Spread
     matrix_response_time: Spread
@@ -241,6 +247,7 @@ class Measured:
             policy=info.policy,
             currency=info.currency,
             recorded_waiting_time=_recorded_waits(counted.jobs, counted.lost),
+            **_blocked(counted.jobs),
             percentile_error=self._percentile_error,
             saved_time=counted.records.saved_time(counted.jobs),
             pools=parts.by_pool(),
@@ -288,6 +295,16 @@ def _recorded_waits(*tables: Jobs) -> Spread | msgspec.UnsetType:
     if not waits:
         return msgspec.UNSET
     return spread_of(np.concatenate(waits))
+
+
+def _blocked(jobs: Jobs) -> dict[str, Any]:
+    """Return how long jobs that need others were blocked, and how many of them were skipped."""
+    if jobs.blocked_time is None:
+        return {}
+    return {
+        "blocked_time": spread_of(jobs.blocked_time[jobs.needs_others]),
+        "skipped": int(jobs.cause.where(Cause.SKIPPED).sum()),
+    }
 
 
 def quiescence(records: RunRecords, info: RunInfo) -> Quiescence | None:

@@ -117,6 +117,8 @@ def _jobs(summary: Summary) -> str:
     jobs, always = summary.jobs, ("submitted", "succeeded")
     counts = {word: getattr(jobs, word) for word in jobs.__struct_fields__}
     parts = [f"{count:,} {word}" for word, count in counts.items() if count or word in always]
+    if summary.skipped:
+        parts.append(f"{summary.skipped:,} of them skipped")
     if summary.attempts > jobs.submitted:
         parts.append(f"{summary.attempts:,} attempts")
     return ", ".join(parts)
@@ -136,6 +138,7 @@ def _builders(summary: Summary) -> str:
 def _spreads(summary: Summary) -> Listing:
     spreads: tuple[tuple[str, Spread, Callable[[float | None], str]], ...] = (
         ("waiting time", summary.waiting_time, readable_span),
+        ("blocked time", summary.blocked_time or Spread(0), readable_span),
         ("recorded wait", summary.recorded_waiting_time or Spread(0), readable_span),
         ("response time", summary.response_time, readable_span),
         ("stretch", summary.stretch, readable_ratio),

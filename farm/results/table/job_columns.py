@@ -16,6 +16,7 @@ from farm.columns import (
     Numbers,
     as_they_are,
     coded,
+    filled,
     floats,
     in_order_of_appearance,
     integers,
@@ -100,6 +101,8 @@ class Jobs(Table):
     estimates: Mapping[str, float | None] = {}
     #: what really happened to jobs of traces
     recorded: RecordedColumns = RecordedColumns()
+    #: whether any job of the run needs others
+    has_needs: bool = False
 
     job_id = Column(texts, "job.id", public=True)
     matrix = Column(coded, "job.matrix", public=True)
@@ -122,8 +125,8 @@ class Jobs(Table):
 
     @public
     def waiting_time(self) -> Floats:
-        """Start - arrival, NaN for jobs that never started; a job may join a running execution."""
-        waits: Floats = self.started_at - self.arrived_at
+        """Start - release, NaN for jobs that never started; a job may join a running execution."""
+        waits: Floats = self.started_at - self.waits_since
         return np.maximum(0.0, waits)
 
     @public
@@ -150,6 +153,23 @@ class Jobs(Table):
         if not self.estimates:
             return np.full(len(self), np.nan)
         return floats(map(self.estimates.get, self.job_id))
+
+    # of runs with jobs that need others
+
+    @public
+    def released_at(self) -> Floats | None:
+        """When it might first be dispatched: its arrival, or when its needs were met."""
+        if not self.has_needs:
+            return None
+        return np.where(self.needs_others, self.release, self.arrived_at)
+
+    @public
+    def blocked_time(self) -> Floats | None:
+        """Release - arrival; of a job that was never released, end - arrival."""
+        if self.released_at is None:
+            return None
+        until = np.where(np.isnan(self.released_at), self.finished_at, self.released_at)
+        return np.maximum(0.0, until - self.arrived_at)
 
     # of traces that know it: what really happened, from the arrival on
 
@@ -197,11 +217,19 @@ class Jobs(Table):
     #: served by another job's execution
     shared = Column(presence, "served_by")
     attributes = Column(attributed, "job.attributes")
+    #: which jobs need others, and when they were released
+    needs_others = Column(filled, "job.needs")
+    release = Column(floats, "released_at")
 
     @cached_property
     def arrived_at(self) -> Floats:
         """The intended arrival, or the submission if there is none."""
         return np.where(np.isnan(self.intended_at), self.submitted_at, self.intended_at)
+
+    @cached_property
+    def waits_since(self) -> Floats:
+        """From when waiting times count: the release; NaN: there was none."""
+        return self.arrived_at if self.released_at is None else self.released_at
 
     @cached_property
     def served(self) -> Flags:

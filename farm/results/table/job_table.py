@@ -69,6 +69,11 @@ class JobTable:
         arrived_at = self["finished_at_s"] - self["response_time_s"]
         return np.where(np.isnan(arrived_at), self["submitted_at_s"], arrived_at)
 
+    @property
+    def waits_since(self) -> Floats:
+        """The releases, from which waiting times count, seconds; NaN: there was none."""
+        return self["released_at_s"] if "released_at_s" in self._columns else self.arrived_at
+
     def counted(self, column: str) -> Floats:
         """Return a column of numbers, NaN for the jobs that the summary leaves out of it.
 
@@ -179,7 +184,7 @@ EMPTY = JobTable(ColumnsOf(Jobs.of(())))
 RECORDED = RecordedColumns(
     np.zeros(0), np.zeros(0), Coded(np.arange(0), ()), Coded(np.arange(0), ())
 )
-_ALL = ColumnsOf(Jobs.of((), recorded=RECORDED, recorded_row=np.arange(0)))
+_ALL = ColumnsOf(Jobs.of((), recorded=RECORDED, recorded_row=np.arange(0), has_needs=True))
 TYPES = {name: column.dtype for name, column in _ALL.items() if name not in MARKED}
 """The types of all columns that a run may have, but for fields of the user's own."""
 COLUMNS = tuple(name for name in EMPTY.columns if name not in MARKED)

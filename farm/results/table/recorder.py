@@ -116,6 +116,7 @@ class Recorder:
         self._lives = BuilderLives()
         self._void: list[VoidAttempt] = []
         self._estimates = estimates = dict[str, float | None]()
+        self._has_needs = False
         self._events = 0
         self._last: Event | None = None
         self._dispatched: dict[str, float] = {}
@@ -165,15 +166,16 @@ class Recorder:
             for job, at in self._open.values()
         ]
         rows = {end.job.id: row for row, end in enumerate(ends)} if void else {}
-        numbers, estimates = dict[str, int](), self._estimates
+        numbers = dict[str, int]()
+        more: dict[str, Any] = {"estimates": self._estimates, "has_needs": self._has_needs}
 
         def builders_of(records: Sequence[Any]) -> Coded:
             return coded([one.builder for one in records], numbers)
 
         return RunRecords(
             builders=Builders.of(spans, builder=builders_of(spans)),
-            jobs=Jobs.of(ends, builder=builders_of(ends), estimates=estimates),
-            lost=lost(endless, builder=builders_of(endless), estimates=estimates),
+            jobs=Jobs.of(ends, builder=builders_of(ends), **more),
+            lost=lost(endless, builder=builders_of(endless), **more),
             void=Attempts.of(
                 void,
                 builder=builders_of(void),
@@ -189,3 +191,5 @@ class Recorder:
     def _submitted(self, event: JobsSubmitted) -> None:
         for job in event.jobs:
             self._open.setdefault(job.id, (job, event.at))
+            if job.needs:
+                self._has_needs = True

@@ -73,14 +73,15 @@ ALGORITHMS: Mapping[str, Condition] = {
         algorithm is None or isinstance(algorithm, GuardedAlgorithm)
     ),
 }
-FAIL_FAST, DEDUP, ONE_ID = (
+FAIL_FAST, DEDUP, ONE_ID, NEEDS = (
     "fail_fast, and jobs that fail",
     "dedup, and jobs with actions",
     "jobs with one id",
+    "jobs that need others",
 )
 LEFT_TO_THE_REFERENCE = (
     *(*RULES, *ESTIMATORS, *POOLS, *ALGORITHMS),
-    *(FAIL_FAST, DEDUP, ONE_ID),
+    *(FAIL_FAST, DEDUP, ONE_ID, NEEDS),
 )
 """All that is not covered; documentation lists it (docs/tutorials/python.md)."""
 
@@ -106,12 +107,13 @@ def _first_of(conditions: Mapping[str, Condition], value: object) -> str:
 
 
 class Properties(NamedTuple):
-    """What matters of jobs: whether any fails, is in a matrix, has an action, repeats an id."""
+    """What matters of jobs: whether any fails, is in a matrix, has an action, and so on."""
 
     fails: bool = False
     in_matrix: bool = False
     with_action: bool = False
     repeats_ids: bool = False
+    needs_others: bool = False
 
     @classmethod
     def of(cls, jobs: Sequence[Job] | JobColumns) -> Properties:
@@ -119,15 +121,17 @@ class Properties(NamedTuple):
         repeats_ids = False
         if not isinstance(jobs, JobColumns):
             fails = any(job.fails for job in jobs)
+            needs_others = any(job.needs for job in jobs)
             repeats_ids = len({job.id for job in jobs}) < len(jobs)
             seen = {job.matrix for job in jobs}, {job.action for job in jobs}
         elif (block := jobs.held) is None:
             return cls()
         else:
             fails = bool(block.array("fails").any())
+            needs_others = any(map(bool, block.coded("needs").values))
             seen = {*block.coded("matrix").values}, {*block.coded("action").values}
         in_matrix, with_action = (bool(values - {None}) for values in seen)
-        return cls(fails, in_matrix, with_action, repeats_ids)
+        return cls(fails, in_matrix, with_action, repeats_ids, needs_others)
 
 
 def why_not_these(setting: Setting, jobs: Properties) -> str:
@@ -140,6 +144,8 @@ def why_not_these(setting: Setting, jobs: Properties) -> str:
             return FAIL_FAST
     if rules.dedup and jobs.with_action:
         return DEDUP
+    if jobs.needs_others:
+        return NEEDS
     return ONE_ID if jobs.repeats_ids else ""
 
 

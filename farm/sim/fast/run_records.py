@@ -138,6 +138,8 @@ def jobs_of(load: JobArrays, farm: layout.Farm, ended: Array, names: Sequence[st
         cause=Coded(cause, CAUSES),
         slot=slot,
         shared=np.broadcast_to(np.False_, len(ended)),
+        needs_others=np.broadcast_to(np.False_, len(ended)),
+        release=np.broadcast_to(np.nan, len(ended)),
         builder=Coded(builder, names),
     )
 
@@ -282,6 +284,7 @@ def ends_of(played: PlayedFarm, ended: Array) -> Iterator[EndJob]:
             slot if ran else None,
             reason,
             estimate,
+            None,
             None,
             cause,
             played.pools[pools[builder]].name if ran else None,

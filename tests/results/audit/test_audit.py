@@ -29,7 +29,7 @@ from farm.core.events import (
     JobStarted,
     SlotCleaned,
 )
-from farm.core.model import Builder, Job, Platform
+from farm.core.model import Builder, Cause, Job, Platform
 from farm.results.audit.auditor import Auditor
 
 LINUX = Platform("amd64", True)
@@ -89,7 +89,49 @@ def test_an_attempt_that_its_builder_lost_may_be_tried_again() -> None:
     told(*RUNNING, (AttemptLost(1.0, "a", 1, "one"), again))
 
 
+NEEDING = Job(id="n", service_time=10.0, platform=LINUX, needs=("a",))
+#: a job that needs the running one
+BLOCKED = (*RUNNING, (JobsSubmitted(1.0, (NEEDING,)), NO_COMMANDS))
+START_N = StartJob(NEEDING, 1, "one", 0)
+SKIPPED_N = EndJob(NEEDING, "cancelled", 0, 1.0, 10.0, cause=Cause.SKIPPED)
+FAILED_A = (JobFinished(10.0, "a", 1, "one", "failed"), [replace(END_A, outcome="failed")])
+DONE_N = JobFinished(20.0, "n", 1, "one", "succeeded")
+END_N = EndJob(NEEDING, "succeeded", 1, 1.0, 20.0, 10.0, 10.0, "one", 0, released_at=10.0)
+
+
+def test_a_sound_history_of_needs_passes() -> None:
+    """Released after what it needs; or skipped in the event that made that impossible."""
+    told(*BLOCKED, (DONE_A, [END_A, START_N]), (DONE_N, [END_N])).close()
+    told(*BLOCKED, (FAILED_A[0], [*FAILED_A[1], SKIPPED_N])).close()
+    ended = JobsSubmitted(11.0, (NEEDING,), {"a": "succeeded"})
+    told(*RUNNING, (DONE_A, [END_A]), (ended, [START_N]))
+
+
 CONTRADICTIONS: dict[str, tuple[Any, ...]] = {
+    "dispatched though it waits for a": (
+        joined(ONE, slots=2),
+        DISPATCHED,
+        (JobsSubmitted(1.0, (NEEDING,)), [replace(START_N, slot=1)]),
+    ),
+    "its needs can no longer be met": (*BLOCKED, FAILED_A),
+    "skipped, though its needs can be met": (*BLOCKED, (DONE_A, [END_A, SKIPPED_N])),
+    "which was never submitted": (JOINED, (JobsSubmitted(0.0, (NEEDING,)), NO_COMMANDS)),
+    "the event has that 'a' failed; it succeeded": (
+        *RUNNING,
+        (DONE_A, [END_A]),
+        (JobsSubmitted(11.0, (NEEDING,), {"a": "failed"}), [replace(SKIPPED_N, submitted_at=11.0)]),
+    ),
+    "its needs were met at 10": (
+        *BLOCKED,
+        (DONE_A, [END_A, START_N]),
+        (DONE_N, [replace(END_N, released_at=5.0)]),
+    ),
+    "never released, and that it ran": (
+        *BLOCKED,
+        (DONE_A, [END_A, START_N]),
+        (DONE_N, [replace(END_N, released_at=None)]),
+    ),
+    "it needs no other job": (*RUNNING, (DONE_A, [replace(END_A, released_at=0.0)])),
     "time went backwards": (JOINED, (JobsSubmitted(-1.0, (A,)), NO_COMMANDS)),
     "holds 'a'": (*RUNNING, (JobsSubmitted(1.0, (B,)), [StartJob(B, 1, "one", 0)])),
     "has no slot 1": (JOINED, (JobsSubmitted(0.0, (A,)), [StartJob(A, 1, "one", 1)])),

@@ -58,7 +58,12 @@ def built(kind: type[msgspec.Struct]) -> st.SearchStrategy[Any]:
     hints = get_type_hints(kind, include_extras=True)
     if kind is EndJob:
         del hints["pool"]  # that of its builder, as long as it is there
-    return st.builds(kind, **{name: of_type(hint) for name, hint in hints.items()})
+    values: st.SearchStrategy[Any] = st.builds(
+        kind, **{name: of_type(hint) for name, hint in hints.items()}
+    )
+    if kind is JobsSubmitted:  # without jobs nothing is needed
+        return values.map(lambda one: one if one.jobs else JobsSubmitted(one.at, ()))
+    return values
 
 
 events = st.one_of([built(kind) for kind in EVENTS])

@@ -1,0 +1,163 @@
+"""The blocked jobs of a farm: the graph of who needs whom, by the rule in ``needs.py``."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping
+
+from farm.core.alarms import Alarms
+from farm.core.commands import EndJob
+from farm.core.dispatching.matching import Lane
+from farm.core.jobs.book import JobBook
+from farm.core.jobs.needs import UNKNOWN, Ended, needs_of, why_skipped
+from farm.core.model import Cause, Outcome
+from farm.core.state.working_state import JobState
+
+
+class BlockedJobs:
+    """Releases and skips jobs as those end that they need.
+
+    While no job is blocked nothing is asked of it (``active``).
+    """
+
+    def __init__(self, book: JobBook, alarms: Alarms) -> None:
+        self._book = book
+        self._dispatcher = book.dispatcher
+        self._alarms = alarms
+        #: by id, in the order of submission
+        self.states: dict[str, JobState] = {}
+        #: those that need a job, by its id; some of them may have ended since
+        self._dependents: dict[str, list[JobState]] = {}
+        #: those whose delay runs: when they are released, their serials
+        self._due: list[tuple[float, int, JobState]] = []
+        #: whether any job is blocked, or was until the present event
+        self.active = False
+        #: where the state is saved: the jobs that have changed since it was, by id
+        self.touched: set[str] | None = None
+        #: whether jobs were released or skipped since this was last set to False
+        self.changed = False
+
+    def submitted(self, ended: Mapping[str, Outcome], at: float) -> None:
+        """Block the jobs of a submission that need others; those whose needs are met arrive.
+
+        ``ended``: how those ended that they need and that are over.
+        """
+        fresh, self._book.needing = self._book.needing, []
+        over: list[dict[str, Ended]] = []
+        for state in fresh:
+            self._enter(state)
+            state.unmet = tuple(dict.fromkeys(need.job for need in needs_of(state.job)))
+            known: dict[str, Ended] = {}
+            for name in state.unmet:
+                if name in ended:
+                    known[name] = Ended.of(ended[name])
+                elif name not in self._book.by_id:
+                    known[name] = UNKNOWN
+                else:
+                    self._dependents.setdefault(name, []).append(state)
+            over.append(known)
+        for state, known in zip(fresh, over, strict=True):
+            if self._take(state, known, at):
+                state.released_at = state.job.arrival(at)
+                if self._book.releases:
+                    state.place = state.serial + self._book.releases
+                self._arrive(state, at)
+
+    def follow(self, at: float) -> None:
+        """Release and skip the jobs that needed those which have ended in the present event."""
+        out, seen = self._book.out, 0
+        lanes: dict[int, Lane] = {}
+        while seen < len(out):
+            news: dict[int, tuple[JobState, dict[str, Ended]]] = {}
+            for command in out[seen:]:
+                if type(command) is EndJob:
+                    end = Ended.of(command.outcome, skipped=command.cause is Cause.SKIPPED)
+                    for state in self._dependents.pop(command.job.id, ()):
+                        if self.states.get(state.job.id) is state:
+                            _, known = news.setdefault(state.serial, (state, {}))
+                            known[command.job.id] = end
+            seen = len(out)
+            for _, (state, known) in sorted(news.items()):
+                if self._take(state, known, at):
+                    self._release(state, at, lanes)
+        if lanes:
+            self._dispatcher.fill_lanes(lanes.values(), at)
+
+    def go_on(self, at: float) -> None:
+        """Release the jobs whose delay is over; set an alarm for the next one."""
+        lanes: dict[int, Lane] = {}
+        while self._due and self._due[0][0] <= at:
+            _, _, state = heapq.heappop(self._due)
+            if self.states.get(state.job.id) is state:
+                self._release(state, at, lanes)
+        if self._due:
+            self._alarms.ask(self._due[0][0])
+        if lanes:
+            self._dispatcher.fill_lanes(lanes.values(), at)
+
+    def forget(self, state: JobState) -> None:
+        """Forget a blocked job, which ends without having been released."""
+        state.released_at = None  # though its delay may run
+        self._remove(state)
+
+    def restore(self, state: JobState) -> None:
+        """Know a blocked job of an earlier scheduler; call it in the order of submission."""
+        self._enter(state)
+        for name in state.unmet:
+            self._dependents.setdefault(name, []).append(state)
+        if state.released_at is not None:
+            heapq.heappush(self._due, (state.released_at, state.serial, state))
+
+    def _enter(self, state: JobState) -> None:
+        self.states[state.job.id] = state
+        self.active = True
+
+    def _remove(self, state: JobState) -> None:
+        del self.states[state.job.id]
+        if not self.states:
+            self._dependents.clear()
+            self._due.clear()
+
+    def _take(self, state: JobState, known: Mapping[str, Ended], at: float) -> bool:
+        """Note how jobs ended that this one needs; return whether it is released now."""
+        if self.touched is not None:
+            self.touched.add(state.job.id)
+        needs = needs_of(state.job)
+        for need in needs:
+            end = known.get(need.job)
+            if need.condition == "failed" and end is not None and end.outcome == "failed":
+                state.failure_met = True
+        state.unmet = tuple(name for name in state.unmet if name not in known)
+        why = why_skipped(needs, known, state.unmet, failure_met=state.failure_met)
+        if why:
+            self.changed = True
+            self.forget(state)
+            self._book.end(state, at, "cancelled", Cause.SKIPPED, why)
+            return False
+        if state.unmet:
+            return False
+        job = state.job
+        released_at = max(at + job.needs_delay, job.arrival(state.submitted_at))
+        state.released_at = released_at
+        if released_at <= at:
+            return True
+        heapq.heappush(self._due, (released_at, state.serial, state))
+        self._alarms.ask(released_at)
+        return False
+
+    def _release(self, state: JobState, at: float, lanes: dict[int, Lane]) -> None:
+        """Queue a job whose needs are met, and note its lane."""
+        state.released_at = at
+        self._book.take_place(state)
+        self._arrive(state, at)
+        if state.leader is None:
+            lane = state.lane
+            self._dispatcher.wait(state, lane, at)
+            lanes[id(lane)] = lane
+
+    def _arrive(self, state: JobState, at: float) -> None:
+        self.changed = True
+        if self.touched is not None:
+            self.touched.add(state.job.id)
+        self._remove(state)
+        self._book.release(state, at)

@@ -1,0 +1,194 @@
+"""Jobs that need others, played: closed forms, traces, scenarios, tables and the compiled loop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+import farm
+from farm.core.errors import InputError
+from farm.core.model import Job
+from farm.workload import read_trace
+
+PIPELINE = {
+    "name": "pipeline",
+    "pools": [{"name": "linux", "platform": {"processor": "amd64"}, "builders": 2}],
+    "workload": [
+        {
+            "matrices": {
+                "every": "10m",
+                "count": 2,
+                "service_time": "1m",
+                "fails": {"by_kind": {"flaky": 1.0}},
+                "jobs": [
+                    {"name": "lint"},
+                    {"name": "test", "needs": ["lint"], "count": 3, "service_time": "2m"},
+                    {"name": "flaky", "needs": ["test"]},
+                    {"name": "package", "needs": ["flaky"]},
+                    {"name": "report", "needs": ["flaky:failed"], "needs_delay": "30s"},
+                ],
+            }
+        }
+    ],
+}
+
+
+def job(name: str, *needs: str, at: float = 0.0, **more: object) -> Job:
+    """Return a job of a second."""
+    return Job(id=name, service_time=1.0, arrived_at=at, needs=needs, **more)  # type: ignore[arg-type]
+
+
+def test_a_matrix_of_named_jobs() -> None:
+    """The form of CI files: several alike, needs by name, skipped jobs with their cause."""
+    run = farm.simulate(PIPELINE)
+    jobs = {row["job_id"]: row for row in run.jobs}
+    assert sorted(jobs) == [
+        f"amd64-000{n}-{name}"
+        for n in (1, 2)
+        for name in ("flaky", "lint", "package", "report", "test-1", "test-2", "test-3")
+    ]
+    assert jobs["amd64-0001-flaky"]["released_at_s"] == 300.0
+    assert jobs["amd64-0001-flaky"]["blocked_time_s"] == 300.0
+    assert jobs["amd64-0001-test-3"]["waiting_time_s"] == 120.0
+    assert jobs["amd64-0001-package"]["outcome"] == "cancelled"
+    assert jobs["amd64-0001-report"]["started_at_s"] == 390.0
+    assert run.summary["skipped"] == 2
+    assert run.summary["blocked_time_s"]["count"] == 12
+
+
+def test_the_compiled_loop_leaves_it_to_the_scheduler() -> None:
+    """It says why, where it is asked for by name."""
+    with pytest.raises(InputError, match="does not cover jobs that need others"):
+        farm.simulate(PIPELINE, engine="fast")
+
+
+def test_other_runs_have_no_columns_of_it() -> None:
+    """Tables, logs and summaries of farms without needs are as they were."""
+    run = farm.simulate("mm1", jobs=[job("a"), job("b")], engine="reference")
+    assert "released_at_s" not in run.jobs.columns
+    assert "blocked_time_s" not in run.summary
+
+
+def table(path: Path, *rows: str) -> Path:
+    """Write a trace."""
+    head = "job_id,submitted_at_s,service_time_s,needs,needs_delay_s\n"
+    path.write_text(head + "\n".join(rows) + "\n")
+    return path
+
+
+def test_a_trace_has_needs(tmp_path: Path) -> None:
+    """By id, whatever the jobs are called in the run; those outside its window count as met."""
+    path = table(tmp_path / "t.csv", "a,0,10,,", "b,0,10,a;c:ended,5", "c,0,10,,", "d,50,1,a,")
+    scenario = {
+        "name": "t",
+        "pools": [{"name": "p", "builders": 4}],
+        "workload": [{"trace": {"path": str(path)}}, {"trace": {"path": str(path), "name": "x"}}],
+    }
+    started = {row["job_id"]: row["started_at_s"] for row in farm.simulate(scenario).jobs}
+    assert started["t-00000b"] == started["x-00000b"] == 15.0
+    assert started["t-00000d"] == 50.0
+    cut = {**scenario, "workload": [{"trace": {"path": str(path), "window": [40, 60]}}]}
+    assert farm.simulate(cut).jobs["started_at_s"].tolist() == [10.0]
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        (["a,0,1,b,", "b,0,1,c:ended,", "c,0,1,a,"], r"t.csv:2: job a: .*a → b → c → a"),
+        (["a,0,1,,", "b,0,1,x,"], "t.csv:3: job b: needs: found 'x', which is not known"),
+        (["a,0,1,b,", "b,9,1,,"], "t.csv:2: .*found b, which arrives at 9s.*by 0s"),
+        (["a,0,1,,-1"], "needs_delay_s: found '-1'"),
+    ],
+)
+def test_a_trace_with_needs_that_cannot_be_met_is_refused(
+    tmp_path: Path, rows: list[str], says: str
+) -> None:
+    """With the line of the table."""
+    path = table(tmp_path / "t.csv", *rows)
+    with pytest.raises(InputError, match=says):
+        read_trace(path)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "says"),
+    [
+        ([job("a", "b"), job("b", "a")], "jobs: a: needs: found a circle"),
+        ([job("a", "b"), job("b", at=5.0)], "jobs: a: needs: found 'b', which is not known"),
+    ],
+)
+def test_own_jobs_with_such_needs_are_refused(jobs: list[Job], says: str) -> None:
+    """A job may need those that came before, or arrive with it."""
+    with pytest.raises(InputError, match=says):
+        farm.simulate("mm1", jobs=jobs)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "says"),
+    [
+        ([{"name": "a", "needs": ["b"]}, {"name": "b", "needs": ["a"]}], "a → b → a"),
+        ([{"name": "a", "needs": ["x"]}], "'x', which is not known"),
+        ([{"name": "a"}, {"name": "a"}], "found a twice"),
+        ([{"name": "a", "count": 1001}, {"name": "b", "needs": ["a"]}], "at most 1,000"),
+    ],
+)
+def test_a_scenario_with_such_needs_is_refused(jobs: list[object], says: str) -> None:
+    """Before anything is played."""
+    matrices = {"every": 1, "count": 1, "service_time": 1, "jobs": jobs}
+    with pytest.raises(InputError, match=says):
+        farm.simulate({**PIPELINE, "workload": [{"matrices": matrices}]})
+
+
+def exponential(dice: Random, mean: float) -> float:
+    """Draw a time."""
+    return dice.expovariate(1.0 / mean)
+
+
+@pytest.mark.slow
+def test_two_stations_in_tandem_are_two_single_queues() -> None:
+    """Burke: what leaves M/M/1 is Poisson, so the second stage waits as an M/M/1 of its own."""
+    dice, at, jobs = Random(5), 0.0, []
+    first, second = farm.Platform("one", virtualized=True), farm.Platform("two", virtualized=True)
+    for number in range(20_000):
+        at += exponential(dice, 1.0)
+        time = exponential(dice, 0.7)
+        jobs.append(Job(id=f"a{number}", service_time=time, platform=first, arrived_at=at))
+        time = exponential(dice, 0.6)
+        needs = (f"a{number}",)
+        jobs.append(
+            Job(id=f"b{number}", service_time=time, platform=second, arrived_at=at, needs=needs)
+        )
+    pools = [{"name": one, "platform": {"processor": one}, "builders": 1} for one in ("one", "two")]
+    scenario = {**PIPELINE, "pools": pools, "workload": [{"generator": {"function": "x:y"}}]}
+    found = farm.simulate(scenario, jobs=jobs).jobs
+    for stage, rho, mean in (("a", 0.7, 0.7), ("b", 0.6, 0.6)):
+        waits = found["waiting_time_s"][np.char.startswith(found["job_id"], stage)]
+        assert waits.mean() == pytest.approx(rho / (1 - rho) * mean, rel=0.1)
+
+
+@pytest.mark.slow
+def test_a_fork_joins_when_the_longer_of_two_ends() -> None:
+    """Flatto and Hahn: two exponential branches with their own M/M/1 join after (12 - rho)/8 R."""
+    dice, at, jobs, rho = Random(8), 0.0, [], 0.6
+    for number in range(20_000):
+        at += exponential(dice, 1.0)
+        for branch in ("one", "two"):
+            platform, time = farm.Platform(branch, virtualized=True), exponential(dice, rho)
+            name = f"{branch}{number}"
+            jobs.append(Job(id=name, service_time=time, platform=platform, arrived_at=at))
+        needs = (f"one{number}", f"two{number}")
+        join = farm.Platform("join", virtualized=True)
+        jobs.append(
+            Job(id=f"join{number}", service_time=0.0, platform=join, arrived_at=at, needs=needs)
+        )
+    pools = [
+        {"name": name, "platform": {"processor": name}, "builders": 1}
+        for name in ("one", "two", "join")
+    ]
+    scenario = {**PIPELINE, "pools": pools, "workload": [{"generator": {"function": "x:y"}}]}
+    found = farm.simulate(scenario, jobs=jobs).jobs
+    joined = found["response_time_s"][np.char.startswith(found["job_id"], "join")]
+    single = rho / (1 - rho)
+    assert joined.mean() == pytest.approx((12 - rho) / 8 * single, rel=0.1)
