@@ -6,6 +6,7 @@ import math
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 
 from farm.core.errors import TraceError
 from farm.records.attempt import Attempt, grouped
@@ -102,6 +103,9 @@ def refuse_clocks(backwards: int, of: int, where: str = "") -> None:
 
 def _without_strays(attempts: list[Attempt], reading: Reading) -> list[Attempt]:
     """Leave out what arrived years before or after the others, if it is little."""
+    instants = sorted([one.arrived_at for one in attempts])
+    if all(later - earlier <= FAR for earlier, later in pairwise(instants)):
+        return attempts
     groups: list[list[Attempt]] = []
     for one in sorted(attempts, key=_place):
         if not groups or one.arrived_at - groups[-1][-1].arrived_at > FAR:
