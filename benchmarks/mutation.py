@@ -3,7 +3,7 @@
 A mutant is the code with one change: a comparison that takes its boundary in, a statement that is
 gone, ``and`` for ``or``. It is killed if a test fails, and survives if all pass: then no test would
 notice this fault. Mutants are drawn by a seed among all places of three rooms, and each runs
-against the fast tests of its room that execute the place. Drawing goes by what stands at a place,
+against the fast tests of these rooms that execute it. Drawing goes by what stands at a place,
 not by its line: after a small change of the code, nearly the same mutants are drawn.
 
     python -m benchmarks.mutation [--count 300] [--seed 1] [--only farm/core/queues]
@@ -31,7 +31,6 @@ import select
 import signal
 import sys
 import tempfile
-import time
 import traceback
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -42,12 +41,9 @@ from typing import Any, Final, NamedTuple
 import coverage
 import pytest
 
-#: packages whose faults are looked for, and the folder of the tests of each
-ROOMS: Final = {
-    "farm/core": "tests/core",
-    "farm/live/protocol": "tests/live",
-    "provisioner": "tests/provisioner",
-}
+#: packages whose faults are looked for, and the folders of their tests
+ROOMS: Final = ("farm/core", "farm/live/protocol", "provisioner")
+TESTS: Final = ("tests/core", "tests/live", "tests/provisioner")
 FAST: Final = "not slow and not live and not timed and not docker and not browser"
 #: imported once, for all mutants; none of ours, as these are imported anew with each change
 LIBRARIES: Final = ("celery", "fakeredis", "hypothesis", "msgspec", "numpy", "pydantic", "redis",
@@ -58,6 +54,8 @@ MAX_TEST_TIME: Final = 60.0
 MAX_SLOWDOWN: Final = 5.0
 #: seconds beside its tests, for imports and for a busy machine
 START_TIME: Final = 20.0
+#: the first run of all tests takes no more than this (s of processor time)
+MAX_FIRST_TIME: Final = 1_800.0
 #: of memory, so that an endless loop cannot take the machine's (bytes)
 MAX_MEMORY: Final = 3 << 30
 
@@ -495,7 +493,7 @@ class Knowledge(NamedTuple):
 
     #: seconds of each test that passed, by its node id
     times: dict[str, float]
-    #: of each file the tests that execute each line
+    #: of each file the tests that execute each line; "": it is executed by an import
     tests_of_line: dict[str, dict[int, list[str]]]
 
     def tests_for(self, mutant: Mutant) -> list[str]:
@@ -504,12 +502,11 @@ class Knowledge(NamedTuple):
         What is executed while a module is imported may matter to every test that uses it.
         """
         lines = self.tests_of_line.get(mutant.path, {})
-        if mutant.in_function:
-            place = range(mutant.line, mutant.last_line + 1)
-            names = {name for line in place for name in lines.get(line, ())}
-        else:
+        place = range(mutant.line, mutant.last_line + 1)
+        names = {name for line in place for name in lines.get(line, ())}
+        if "" in names or not mutant.in_function:
             names = {name for tests in lines.values() for name in tests}
-            names = names or {*self.times}
+            names = names if names > {""} else {*self.times}
         tests = sorted(names & self.times.keys(), key=lambda name: (self.times[name], name))
         total = 0.0
         for number, name in enumerate(tests):
@@ -569,21 +566,21 @@ def run_pytest(arguments: Sequence[str], plugin: object, folder: str) -> int:
     return int(pytest.main([*options, *arguments], plugins=[plugin]))
 
 
-def observe(root: Path, room: str, folder: str) -> dict[str, Any]:
-    """Run the fast tests of a room; return their times, and which executed which line."""
+def observe(root: Path, folder: str) -> dict[str, Any]:
+    """Run the fast tests; return their times, and which executed which line."""
     measured = coverage.Coverage(
-        data_file=None, include=[f"{root}/{room}/*"], config_file=False, messages=False
+        data_file=None,
+        include=[f"{root}/{room}/*" for room in ROOMS],
+        config_file=False,
+        messages=False,
     )
     observer = Observer(measured)
     measured.start()
-    run_pytest(["-m", FAST, ROOMS[room]], observer, folder)
+    run_pytest(["-m", FAST, *TESTS], observer, folder)
     measured.stop()
     data = measured.get_data()
     lines = {
-        Path(path).relative_to(root).as_posix(): {
-            line: [name for name in tests if name]
-            for line, tests in data.contexts_by_lineno(path).items()
-        }
+        Path(path).relative_to(root).as_posix(): data.contexts_by_lineno(path)
         for path in data.measured_files()
     }
     times = {name: spent for name, spent in observer.times.items() if name not in observer.failed}
@@ -712,27 +709,19 @@ def digest_of(root: Path) -> str:
 def learn(root: Path, kept: Path) -> Knowledge:
     """Return what the unchanged tests show, from an earlier run if there is one."""
     if not kept.exists():
-        rooms: dict[str, Any] = {}
-        for room in ROOMS:
-            began = time.monotonic()
-            ended = in_child(lambda folder, room=room: observe(root, room, folder), 1_800.0)  # type: ignore[misc]
-            if ended.value is None or not ended.value["times"]:
-                sys.exit(f"{ROOMS[room]}: no test ran; allowed: tests that pass")
-            rooms[room] = ended.value
-            spent = time.monotonic() - began
-            passed, failed = len(ended.value["times"]), ended.value["failed"]
-            print(f"{ROOMS[room]}: {passed} tests, {spent:.0f} s ({ended.cpu_time:.0f} s of CPU)")
-            for name in failed:
-                print(f"  left out, as it does not pass: {name}")
-        kept.write_text(json.dumps(rooms), encoding="utf-8")
-    rooms = json.loads(kept.read_text(encoding="utf-8"))
-    times: dict[str, float] = {}
-    lines: dict[str, dict[int, list[str]]] = {}
-    for known in rooms.values():
-        times |= known["times"]
-        for path, tests in known["lines"].items():
-            lines[path] = {int(line): names for line, names in tests.items()}
-    return Knowledge(times, lines)
+        ended = in_child(lambda folder: observe(root, folder), MAX_FIRST_TIME)
+        if ended.value is None or not ended.value["times"]:
+            sys.exit(f"{', '.join(TESTS)}: no test passed; allowed: tests that do")
+        print(f"{len(ended.value['times'])} tests, {ended.cpu_time:.0f} s of CPU")
+        for name in ended.value["failed"]:
+            print(f"  left out, as it does not pass: {name}")
+        kept.write_text(json.dumps(ended.value), encoding="utf-8")
+    known = json.loads(kept.read_text(encoding="utf-8"))
+    lines = {
+        path: {int(line): names for line, names in tests.items()}
+        for path, tests in known["lines"].items()
+    }
+    return Knowledge(known["times"], lines)
 
 
 def verdict_of(root: Path, mutant: Mutant, knowledge: Knowledge) -> dict[str, Any]:

@@ -104,10 +104,12 @@ def test_a_mutant_runs_against_the_tests_that_execute_it(tmp_path: Path) -> None
     (tmp_path / "provisioner").mkdir()
     (tmp_path / "provisioner/a.py").write_text("A = 1\ndef f():\n    a.b = A\n")
     at_import, in_function = mutation.all_mutants(tmp_path)
-    lines = {"provisioner/a.py": {1: ["first"], 2: [], 3: ["dear", "cheap", "failed"]}}
+    lines = {"provisioner/a.py": {1: ["", "first"], 3: ["dear", "cheap", "failed"]}}
     knowledge = mutation.Knowledge({"first": 2.0, "dear": 1.0, "cheap": 0.1, "other": 0.0}, lines)
 
     assert knowledge.tests_for(in_function) == ["cheap", "dear"]
     assert knowledge.tests_for(at_import) == ["cheap", "dear", "first"]
     assert mutation.Knowledge({"other": 0.0}, {}).tests_for(in_function) == []
     assert mutation.Knowledge({"other": 0.0}, {}).tests_for(at_import) == ["other"]
+    called_at_import = {"provisioner/a.py": {3: [""]}}
+    assert mutation.Knowledge({"other": 0.0}, called_at_import).tests_for(in_function) == ["other"]
