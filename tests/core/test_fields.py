@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from farm.core.errors import allowed_by
-from farm.core.fields import fields_of
+from farm.core.fields import FieldError, fields_of, record_of
 from farm.core.model import Cause, Job
 
 
@@ -26,3 +26,21 @@ def test_causes_keep_their_names() -> None:
     """They stand in event logs and tables that were saved."""
     names = "finished failed lost poisonous requested fail-fast unrunnable stopped skipped"
     assert [cause.value for cause in Cause] == names.split()
+
+
+@pytest.mark.parametrize(
+    ("given", "refused"),
+    [
+        ({"id": "a"}, ("service_time", "found nothing; allowed: ")),
+        ({"id": "a", "service_time": "x"}, ("service_time", "found 'x'; allowed: ")),
+        ({"id": "a", "service_time": -1.0}, ("service_time", "found -1.0; allowed: ")),
+    ],
+)
+def test_the_field_that_is_missing_or_wrong_is_named(given: dict, refused: tuple[str, str]) -> None:
+    """A submitter would have to guess which of the twenty."""
+    with pytest.raises(FieldError) as raised:
+        record_of(Job, given)
+
+    name, beginning = refused
+    assert raised.value.name == name
+    assert str(raised.value).startswith(beginning)

@@ -12,6 +12,7 @@ from farm.core.errors import ScenarioError
 from farm.core.model import Job
 from farm.core.policies import fifo, ljf, score, sjf
 from farm.core.pools.spec import PoolSpec
+from farm.core.state.snapshot import snapshot_of
 from farm.scenario import load_scenario
 from farm.testing import small_scenario
 from tests.worlds.virtual import Story
@@ -61,6 +62,19 @@ def test_commands_belong_to_their_reader(ledger):
     farm.submit("c")
     farm.finish("a")
     assert [command.job.id for command in kept] == ["a"]
+
+
+def test_the_size_that_a_builder_is_sent_is_kept_with_the_attempt(ledger):
+    """A successor that sends the job again would send another size, and learn from that."""
+    farm = ledger()
+    farm.scheduler.dispatcher.size_sent = lambda *_: 42.0
+    farm.join("x")
+    farm.join("y", labels={"app": "1"})
+    farm.submit("a", "b")
+
+    assert [command.size for command in farm.commands] == [None, 42.0]
+    kept = snapshot_of(farm.scheduler, farm.at).running
+    assert [record.sent_size for record in kept] == [None, 42.0]
 
 
 def test_jobs_wait_for_a_builder_and_go_in_order(ledger):
@@ -156,6 +170,7 @@ def test_an_attempt_that_its_builder_does_not_know_is_void(ledger):
     farm.submit("a")
     farm.submit("b")
     assert farm.attempt_lost("a") == ["requeue a/1", "start a/2 on x.0"]
+    assert farm.commands[0].reason == "its builder does not know it"
     assert farm.waiting == ["b"]
 
 

@@ -459,3 +459,14 @@ def test_sizes_of_pools_that_are_not_there_are_ignored(ledger):
     farm = ledger(pools=[fixed()])
     assert resize(farm, "q", builders=3) == "ignored"
     assert farm.scheduler.rules.choices.pools == {}
+
+
+def test_each_fixed_pool_counts_its_own_builders(ledger):
+    """Two pools of one builder each would both stop their only one, or never replace it."""
+    sizes = [PoolSpec(name=name, processors=("amd64",), builders=1) for name in "pq"]
+    farm = ledger(pools=sizes)
+    for request in [command.builder.id for command in (farm.open(), farm.commands)[1]]:
+        farm.boot(request)
+
+    assert farm.open(resized=True) == []
+    assert farm.lose("q-1") == ["request q-2"]

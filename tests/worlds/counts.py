@@ -28,6 +28,14 @@ def check(scheduler: Scheduler) -> None:
             assert lane.queue.first(3) == in_order[:3]
         elif isinstance(lane.queue, FairShareQueue):
             check_tree(lane.queue)
+            records = lane.queue._slots._records.items()
+            serving = [b for b in builders if b.accepts and lane in b.lanes]
+            assert {slot for slot, record in records if record.free} == {
+                slot
+                for b in serving
+                for slot in b.slots
+                if slot.running is None and not slot.cleaning
+            }
         if scheduler.rules.by_speed or scheduler.rules.heavy_light:
             continue  # these may hold jobs back
         able = [b for b in builders if b.builder.can_run(lane.platform) and _has_room(b)]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from farm.core.contention.laws import THESIS_TABLE, ContentionLaw, LoadLimits, ThreadSlowdown
-from farm.core.dispatching.heavy_light import heavy_share, slowdown_by
+from farm.core.dispatching.heavy_light import heavy_share, is_measured, slowdown_by
 from farm.core.events import Event, LoadReported
 from farm.core.model import Job
 from farm.core.pools.spec import PoolSpec
@@ -168,6 +168,15 @@ def test_load_by_the_contention_law():
     assert farm.submit("h1 h2") == ["h1@b0"]  # 6 threads on 4 cores
     farm.finish("l1")
     assert farm.finish("l2") == ["h2@b0"]
+
+
+def test_a_measure_of_the_users_own_is_none_that_the_compiled_loop_knows():
+    """It would go by another load, or no load at all."""
+    by_law = slowdown_by({"p": ContentionLaw(THESIS_TABLE)})
+    measures = (heavy_share, by_law, lambda builder: 0.5 * heavy_share(builder), None)
+
+    measured = [is_measured(HeavyLightOptions(limits=HALF, measure=one)) for one in measures]
+    assert measured == [True, True, False, False]
 
 
 def test_fair_share_holds_among_heavy_and_among_light_jobs():

@@ -61,3 +61,24 @@ def test_no_portion_is_much_longer_than_asked_for(alike):
     found = list(merged_in_portions(portions, 1000))
     assert max(map(len, found)) < 2 * 1000
     assert len(found) > 15
+
+
+def test_a_heap_that_was_cleaned_up_is_still_in_order():
+    """Many cancelled jobs would let the others overtake each other."""
+    queue = PlainQueue()
+    lane = Lane(Platform("amd64"), queue)
+    dice = Random(1)
+    states = [
+        JobState(Job(id=f"j{n}", service_time=1.0), n, (dice.random(), n), 0.0, 1.0, lane=lane)
+        for n in range(200)
+    ]
+    for state in states:
+        queue.add(state, 0.0)
+    for state in states[:150]:
+        queue.remove(state, 1.0)
+
+    slot, order = None, []
+    while (state := queue.choose(slot, 2.0)) is not None:
+        order.append(state)
+        queue.dispatched(state, slot, 2.0)
+    assert order == sorted(states[150:], key=lambda state: state.key)

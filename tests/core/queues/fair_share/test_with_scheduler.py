@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from farm.core.dispatching.decisions import Decision
+from farm.core.errors import InvariantError
 from farm.core.model import Job, Platform
 from farm.core.queues.fair_share.path_keys import PathExtractor
 from farm.core.queues.fair_share.queue import FairShareQueue
@@ -179,3 +180,33 @@ def test_a_waiting_job_lists_those_before_it():
     assert (team.party.name, team.party.executing, team.first, team.why) == ("a", 2, False, "share")
     assert [rival.name for rival in team.rivals] == ["b"]
     assert (user.first, user.why) == (True, "alone")
+
+
+def test_an_explanation_names_at_most_five_rivals(farm):
+    """A farm of a thousand teams would name them all at each decision."""
+    farm.submit(*(f"{team}a1" for team in "abcdefgh"))
+    farm.join("x")
+
+    (team, _, rivals), _ = farm.explained("aa1")
+    assert (team, rivals) == ("a", ["b", "c", "d", "e", "f"])
+
+
+def test_a_slot_that_runs_a_job_is_not_free(farm):
+    """Two jobs would share it, and the counts of both teams be wrong for good."""
+    farm.join("x")
+    farm.submit("aa1")
+    slot = farm.scheduler.jobs["aa1"].slot
+
+    with pytest.raises(InvariantError, match=r"slot x/0 runs a job"):
+        farm.trees()[0].slot_free(slot, farm.at)
+
+
+def test_an_order_that_is_being_read_keeps_the_jobs_that_leave(farm):
+    """A sweep of estimates would miss a job, or count it twice."""
+    farm.submit("aa1", "ab1", "ab2", "ba1")
+    was = farm.waiting
+    order = farm.trees()[0].order_kept()
+    farm.cancel("ab1")
+    farm.cancel("ba1")
+
+    assert [state.job.id for portion in order for _, state in portion] == was
