@@ -173,3 +173,36 @@ def test_nothing_is_under_way_to_a_builder_that_is_gone(roster, failures, host):
     roster.gone("b")
     assert failures.check(host, Beat(), 20.0, queued=0) == ([], [], False)
     assert host.dispatches == {}
+
+
+def test_a_play_command_gets_its_time_again_after_an_interruption(roster, failures):
+    """It lies unread on the host's list as long as nothing could be fetched."""
+    host = roster.arrive("h", "life", 0.0, HostUp())
+    roster.assign(host, PLAY, 0.0)
+    failures.restart_timeouts(14.0)
+
+    assert failures.check(host, Beat(), 15.0, queued=0)[0] == []
+    assert failures.check(host, Beat(), 30.0, queued=1)[2] is False
+    assert failures.check(host, Beat(), 17.0, queued=0)[0] == [PLAY]
+
+
+def test_a_start_that_was_shown_once_has_not_been_missed(roster, failures, host):
+    """The next heartbeat without it is the first one, in which it may just have ended."""
+    roster.dispatch(host, START, 10.0)
+    failures.check(host, beat(("job", 1)), 11.0, queued=0)
+
+    assert failures.check(host, beat(), 12.5, queued=0)[0] == []
+    assert failures.check(host, beat(), 13.5, queued=0)[0] == [START]
+
+
+def test_the_list_of_a_host_matters_once_a_command_is_late_or_a_cancel_under_way(
+    roster, failures, host
+):
+    """Else a lost command would never be sent again, or each turn would ask for every list."""
+    roster.dispatch(host, START, 10.0)
+    assert not failures.misses_something(host, beat(), 11.0)
+    assert failures.misses_something(host, beat(), 12.5)
+    roster.confirm(host, ("job", 1))
+    assert not failures.misses_something(host, beat(), 12.5)
+    roster.cancel(host, CANCEL, 13.0)
+    assert failures.misses_something(host, beat(), 13.0)

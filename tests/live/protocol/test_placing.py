@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import msgspec
 import pytest
 
 from farm.core import events
-from farm.core.commands import RequestBuilder, StartJob
+from farm.core.commands import RequestBuilder, SetAlarm, StartJob
 from farm.core.events import BuilderJoined, BuilderLost, BuilderRetired
 from farm.core.model import Builder, Job
 from farm.core.state.snapshot import JobRecord
 from farm.core.state.working_state import JobStatus
+from farm.forecasts.runtime.interface import JobProgress
 from farm.live.protocol.failure_detection import FailureDetector, Patience
 from farm.live.protocol.roster import Roster
 from farm.live.store.saved import HostLife, SavedFarm
@@ -240,3 +243,37 @@ def test_a_fixed_pool_may_have_its_own_hosts(door):
     door.hear("a", HostUp())
     assert (door.plays, door.wanted) == ({"a": ["linux-1"]}, [])
     assert list(door.requests.outside) == ["fixed-1", "fixed-2"]
+
+
+def test_the_progress_of_running_jobs_is_what_their_builders_said(door):
+    """Estimates of the time that is left go by it; a job that has not begun has none."""
+    door.hear("a", HostUp())
+    door.want("linux", 2)
+    door.joins("a")
+    door.settle()
+    jobs = tuple(Job(id=name, service_time=9.0) for name in ("begun", "sent"))
+    for event in (
+        events.JobsSubmitted(door.at, jobs),
+        events.JobStarted(door.at, "begun", 1, "linux-1"),
+    ):
+        for command in door.scheduler.handle(event):
+            door.protocol.obey(command, door.at)
+    began_at = door.at
+    held = (("begun", 1), ("sent", 1))
+    door.hear("a", Beat(held=held, builders=("linux-1", "linux-2"), done=(0.25, 0.5)))
+    door.hosts.compare({}, began_at + 3.0)
+
+    found = door.protocol.progress(door.scheduler.jobs)
+    assert found == {"begun": JobProgress(0.25, 3.0)}
+
+
+def test_something_is_due_at_the_first_alarm_or_silence(door):
+    """The scheduler would sleep past it, or wake up for nothing."""
+    assert door.protocol.due(7.0, lambda alarm: alarm) == inf
+    door.hear("a", HostUp())
+    silence = door.at + Patience().silence
+    assert door.protocol.due(7.0, lambda alarm: alarm) == silence
+    for rings_at in (9.0, 2.0):
+        door.protocol.obey(SetAlarm(rings_at), door.at)
+    assert door.protocol.due(2.0, lambda alarm: alarm / 2) == 3.0
+    assert door.protocol.due(99.0, lambda alarm: alarm / 2) == silence

@@ -7,7 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from farm.core.commands import RequestBuilder, StartJob
+from farm.core.commands import (
+    CancelJob,
+    DrainBuilder,
+    LoseBuilder,
+    RequestBuilder,
+    RetireBuilder,
+    StartJob,
+)
 from farm.core.events import (
     BuilderJoined,
     BuilderLost,
@@ -20,7 +27,7 @@ from farm.core.events import (
 )
 from farm.core.model import Builder, Job
 from farm.live.protocol.hosts import MAX_RESET
-from farm.live.protocol.roster import MAX_OWN_SLOTS, Roster
+from farm.live.protocol.roster import Roster
 from farm.live.store.saved import SavedFarm
 from farm.live.wire.messages import UNSTAMPED, Beat, HostLeft, HostUp, Reset
 from tests.fixtures.door import Door
@@ -153,7 +160,7 @@ def test_a_builder_that_was_not_requested_has_a_bounded_number_of_slots(door: Do
     """A few bytes cannot cost the scheduler megabytes; what the pool's builders have is allowed."""
     large = msgspec.structs.replace(door.requests.pools["linux"], name="large", slots=400)
     door.requests.pools["large"] = large
-    allowed = {"linux": MAX_OWN_SLOTS, "large": 400}
+    allowed = {"linux": 100, "large": 400}
     for pool, most in allowed.items():
         for slots in (most, most + 1, 10_000):
             host = f"{pool}-with-{slots}"
@@ -200,3 +207,66 @@ def test_each_builder_of_an_earlier_life_is_lost_once():
     saved = SavedFarm(at=0.0, speed=1.0, lives=door.roster.take_changed())
     next_life.protocol.go_on(saved, ["fixed-1", "of-no-host"], 5.0, 0.0)
     assert [lost.builder for lost in next_life.events(BuilderLost)] == ["fixed-1", "of-no-host"]
+
+
+def test_a_host_reports_the_loss_of_its_own_builder(door: Door):
+    """Its place is free again; the reason is shown to people, so it is printable."""
+    door.hear("good", BuilderLost(UNSTAMPED, "linux-1", "out of\x00memory"), life="secret")
+
+    (lost,) = door.events(BuilderLost)
+    assert (lost.builder, lost.reason, lost.at) == ("linux-1", "out of\\x00memory", door.at)
+    assert door.plays["good"] == []
+
+
+def test_a_command_goes_to_the_host_that_plays_the_builder(door: Door):
+    """To no other; one that is for no builder, or for one that is gone, goes nowhere."""
+    door.commands.clear()
+    for builder in ("linux-1", "linux-2", "gone"):
+        for command in (
+            StartJob(JOB, 2, builder, 0),
+            CancelJob("j", 2, builder),
+            RetireBuilder(builder),
+            LoseBuilder(builder),
+            DrainBuilder(builder),
+        ):
+            door.protocol.obey(command, door.at)
+
+    assert [(host, type(command), command.builder) for host, command in door.commands] == [
+        (host, kind, builder)
+        for host, builder in (("good", "linux-1"), ("bad", "linux-2"))
+        for kind in (StartJob, CancelJob, RetireBuilder, LoseBuilder)
+    ]
+
+
+def test_a_container_plays_the_builder_that_was_requested_for_it(door: Door):
+    """As it was requested, without a boot time; not one that another host is to play."""
+    door.requests.come_outside("mac", outside=True)
+    for pool in ("mac", "fixed"):
+        made = Builder(id=f"{pool}-1", pool=pool, index=3, slots=2)
+        door.protocol.obey(RequestBuilder(made), door.at)
+        door.hear(pool, HostUp(own=True), life=pool)
+        claimed = Builder(id=f"{pool}-1", pool=pool, index=9)
+        door.hear(pool, BuilderJoined(UNSTAMPED, claimed), life=pool)
+
+    (joined,) = door.events(BuilderJoined)
+    assert (joined.builder.id, joined.builder.index, joined.builder.slots) == ("mac-1", 3, 2)
+    (letter,), _ = door.refusals.take()
+    assert letter.why == "fixed-1 is to be played by another host"
+
+
+def test_a_successor_must_know_of_a_builder_that_was_told_to_retire(door: Door):
+    """It would wait for its heartbeat, and give it jobs."""
+    door.roster.take_changed()
+    door.protocol.obey(RetireBuilder("linux-1"), door.at)
+
+    lives = door.protocol.for_successor().lives
+    assert {name: life.retiring for name, life in lives.items()} == {"good": {"linux-1"}}
+
+
+def test_builders_that_no_host_plays_yet_are_counted_by_pool(door: Door):
+    """Why a pool is short is told by this."""
+    door.want("linux", 2)
+    door.want("mac")
+
+    assert door.protocol.figures()["unplaced"] == {"linux": 2, "mac": 1}
+    assert door.protocol.standing("linux").unplaced == 2

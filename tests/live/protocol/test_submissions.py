@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from farm.core.events import JobsSubmitted, PoolPlanned
+from farm.core.events import ArrivalsEnded, BuilderLost, JobsSubmitted, PoolPlanned
 from farm.core.model import Job, Platform, content_digest
-from farm.live.protocol.submissions import MAX_PLATFORMS
-from farm.live.wire.messages import UNSTAMPED, Plan, Watch
+from farm.live.protocol.submissions import MAX_PLATFORMS, NO_ATTRIBUTES
+from farm.live.wire.messages import UNSTAMPED, GiveUpBuilder, Plan, Watch
 from tests.fixtures.door import Door
 
 
@@ -101,3 +101,57 @@ def test_a_plan_that_cannot_be_handled_is_known_by_its_message(door: Door):
     letter = out.letter_of(ValueError())
     assert letter is not None
     assert letter.sender == "new"
+
+
+def test_attributes_are_kept_and_large_ones_count_as_more_jobs(door: Door):
+    """Jobs are charged by them; and a few large jobs would fill the scheduler's memory."""
+    small = Job(id="small", service_time=1.0, attributes={"team": "a"})
+    notes = {f"note{number}": "x" * 1000 for number in range(3)}
+    large = Job(id="large", service_time=1.0, attributes=notes)
+    plain = Job(id="plain", service_time=1.0)
+    door.hear("operator", JobsSubmitted(UNSTAMPED, (small, large, plain)), stream="submissions")
+
+    (event,) = door.events(JobsSubmitted)
+    kept = {job.id: job.attributes for job in event.jobs}
+    assert kept == {"small": {"team": "a"}, "large": notes, "plain": {}}
+    assert event.jobs[2].attributes is NO_ATTRIBUTES
+    assert door.protocol.has_room(3, 6)
+    assert not door.protocol.has_room(3, 5)
+    door.protocol._live.ended(large)
+    assert door.protocol.has_room(2, 3)
+
+
+def test_a_closed_farm_takes_no_more_jobs(door: Door):
+    """It would never end; that nothing more comes is said once."""
+    submit(door, a=None)
+    door.protocol.close(door.at)
+    submit(door, b=None)
+    door.protocol.close(door.at)
+
+    assert {job.id for event in door.events(JobsSubmitted) for job in event.jobs} == {"a"}
+    assert len(door.events(ArrivalsEnded)) == 1
+    assert door.protocol.is_load_done
+
+
+def test_a_plan_says_upon_which_counts_it_was_decided(door: Door):
+    """Builders that boot and those it starts are requested; a publication follows each change."""
+    door.hear("p", Watch("linux", "t", interval=10.0), stream="plans")
+    assert door.protocol.changes[1] == 1
+    plan = Plan("linux", 1, 9, start=2, booting=3, joined=4, waiting=5, token="t")
+    door.hear("p", plan, stream="plans")
+
+    (event,) = door.events(PoolPlanned)
+    assert (event.desired, event.start, event.requested) == (9, 2, 5)
+    assert (event.running, event.waiting) == (4, 5)
+    assert door.protocol.changes[1] == 2
+    assert door.protocol.next_plan_at(11.0) == 20.0
+
+
+def test_a_provisioner_gives_up_a_builder_that_does_not_come(door: Door):
+    """The pool would stay one short."""
+    door.want("linux")
+    door.hear("p", GiveUpBuilder("linux-1", "no room"), stream="plans")
+
+    (lost,) = door.events(BuilderLost)
+    assert (lost.builder, lost.reason) == ("linux-1", "no room")
+    assert door.wanted == []
