@@ -12,6 +12,7 @@ from farm.core.errors import FarmError
 from farm.core.pools.algorithm import PoolSnapshot
 from farm.scenario import Scenario
 from farm.testing import small_scenario
+from provisioner.algorithms.sizing import EARLY
 from provisioner.from_scenario import algorithms_of
 from provisioner.reconciler import Keeping, decide
 from tests.provisioner.test_reconciler import report
@@ -192,3 +193,17 @@ def test_a_plan_names_the_times_for_which_its_limits_are():
     assert sent.why.endswith("; minimum 4 (mon-fri 08:00-18:00)")
     seen = report(at=2 * HOUR, heard=2, joined="abcd", starts=loaded.starts)
     assert decide(algorithm, keeping, seen, 0)[1] is None
+
+
+def test_no_plan_is_left_out_at_the_edge_of_the_next_period() -> None:
+    """Protects a period that begins while another still holds: the nearest edge counts."""
+    times = [{"start": "1h", "end": "10h", "min": 1}, {"start": "2h", "end": "3h", "min": 2}]
+    algorithm = algorithms_of(
+        scenario(algorithm="fixed", builders=1, interval="60s", by_time=times)
+    )
+    until = {
+        at: algorithm["p"].stays_until(PoolSnapshot(pool="p", at=at), algorithm["p"].start())
+        for at in (0.0, 1.5 * HOUR, 4 * HOUR)
+    }
+    edges = {0.0: HOUR, 1.5 * HOUR: 2 * HOUR, 4 * HOUR: 10 * HOUR}
+    assert until == {at: edge - 60.0 - EARLY for at, edge in edges.items()}

@@ -127,7 +127,7 @@ class FakeEngine:
         box = self.boxes[name]
         networks = {network: {} for network in box.get("networks", ())}
         return SimpleNamespace(
-            remove=lambda **_: self.boxes.pop(name),
+            remove=lambda *, force, v: self.boxes.pop(name) if force and v else None,
             labels=box["Labels"],
             attrs={"NetworkSettings": {"Networks": networks}},
         )

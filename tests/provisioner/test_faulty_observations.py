@@ -115,3 +115,9 @@ def test_a_mistake_is_one_message(pool: dict[str, Any], told: str) -> None:
     """The key, what was found, what is allowed."""
     with pytest.raises(InputError, match=told):
         week(**pool)
+
+
+def test_the_limits_are_those_of_the_algorithm_that_plans() -> None:
+    """Operators would be shown limits that do not hold."""
+    source = WithFaultyObservations(Arc(min=2, max=50), 20.0, 0.0, "s")
+    assert source.in_force(PoolSnapshot(pool="p", at=0.0)) == (2, 50, "")

@@ -272,3 +272,25 @@ def test_a_refused_stop_is_reported(world):
     world.engine.broken.clear()
     world.look(70)
     assert world.engine.running == []
+
+
+def test_a_container_whose_host_never_joins_is_tried_again_after_a_pause(world):
+    """Its trouble is shown; without pauses it would be started and stopped all the time."""
+    world.engine.boxes = {name: box for name, box in world.engine.boxes.items() if name == "box-1"}
+    world.silent = {"box-1"}
+    world.need["p"] = 1
+    troubles = world.look(32)
+
+    assert "box-1: did not announce its host within 30s" in troubles["p"]
+    assert world.engine.calls == ["start box-1", "stop box-1"]
+    world.look(600)
+    assert 4 <= world.engine.calls.count("start box-1") <= 12
+
+
+@pytest.mark.parametrize("status", [404, 409, 500])
+def test_an_answer_about_one_container_blocks_no_other(world, status):
+    """Gone, in use, or broken by itself: the next one is started."""
+    world.engine.bad["box-1"] = Refused(status)
+    world.need["p"] = 1
+    world.look(2)
+    assert world.engine.running == ["box-2"]

@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from farm.live.host_processes import BUILDERS_PER_HOST, MISSING_TIME
@@ -219,3 +220,39 @@ def test_an_adopted_host_can_be_killed(tmp_path):
             assert child.wait(30) == -signal.SIGKILL
         finally:
             child.kill()
+
+
+def test_hosts_are_adopted_by_name_and_end_with_this_process_only_without_a_keeper(
+    tmp_path, monkeypatch, started
+):
+    """A provisioner that restarts would start others beside them, and leave files behind."""
+    keeper = ProcessBackend(LiveSettings(), tmp_path, keeper_pipe=True)
+    keeper.tend({}, {})
+    [name] = keeper.hosts
+    keeper.close()
+    assert started[0].is_told_to_end is False
+    (tmp_path / f"{name}.json").write_bytes(
+        msgspec.json.encode(HostFile(os.getpid(), began_at(os.getpid())))
+    )
+
+    alone = ProcessBackend(LiveSettings(), tmp_path)
+    [adopted] = alone.hosts.values()
+    assert (adopted.name, adopted.pid) == (name, os.getpid())
+    fake = FakeHost(LiveSettings(host=name), tmp_path)
+    monkeypatch.setattr(fake, "terminate", lambda: setattr(fake, "exit_code", 0))
+    alone.hosts[name] = fake
+    alone.close()
+    assert alone.hosts == {}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_one_pool_reports_late_is_no_news(tmp_path, started):
+    """Hosts are compared once for each report of the scheduler, the latest of all pools."""
+    farm = Missing(tmp_path, started)
+    farm.tend(2)
+    farm.unknown = {0}
+    for _ in range(int(2 * MISSING_TIME)):
+        farm.now += 1.0
+        reports = {"p": report("p", 2, at=farm.now), "old": report("old", 0, at=1.0)}
+        farm.backend.tend(reports, farm.hosts())
+    assert farm.killed == [0]

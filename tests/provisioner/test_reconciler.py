@@ -291,3 +291,8 @@ def test_limits_that_an_operator_chose_hold_at_the_next_plan():
     ):
         _, plan = decide(algorithm, Keeping(), report(waiting_jobs=9, chosen=chosen), 0.0)
         assert (plan.desired if plan else 0) == desired
+
+
+def test_an_unknown_instance_that_has_ended_is_removed_at_once():
+    """Nothing can come of it any more."""
+    assert look(Keeping(), report(), [box("a", running=False)], 0)[1] == ["remove c-a: exited"]

@@ -23,6 +23,8 @@ from farm.core.pools.algorithm import PoolSnapshot, ScalingPlan
 from farm.live.redis.lease import Lease
 from farm.live.settings import LiveSettings
 from farm.live.wire.messages import GiveUpBuilder, Plan, Watch
+from farm.live.wire.pool_report import PoolReport
+from farm.metrics.metrics_service import ProvisionerMetrics
 from farm.plugins.guarded_algorithm import GuardedAlgorithm
 from farm.processes.signals import StopRequest
 from farm.terminal.command_help import with_docstring
@@ -30,7 +32,15 @@ from provisioner.algorithms.fixed import Fixed
 from provisioner.backends.backend import BackendError, DryRun
 from provisioner.command import app, provision
 from provisioner.reconciler import Instance, Keeping, ReconcilerTimes, Remove
-from provisioner.service import LAUNCHES_AT_ONCE, serve, take_charge
+from provisioner.service import (
+    LAUNCHES_AT_ONCE,
+    LOOK_INTERVAL,
+    REPORT_TIME,
+    REST_INTERVAL,
+    Pauses,
+    serve,
+    take_charge,
+)
 from tests.provisioner.provisioned import World, lose_once
 
 
@@ -437,3 +447,65 @@ def test_a_deposed_provisioner_ends():
     """Two would request builders twice."""
     with pytest.raises(RunError, match="another provisioner"):
         serve(looking(lambda: None), SimpleNamespace(lost=True), StopRequest())
+
+
+def pool_report(at: float, speed: float = 1.0, **more: Any) -> PoolReport:
+    """Return the report of an empty pool."""
+    return PoolReport(snapshot=PoolSnapshot(pool="p", at=at), speed=speed, **more)
+
+
+def test_it_looks_soon_while_something_happens_and_just_after_a_plan_is_due():
+    """A late look delays builders; one too many costs the server and this process."""
+    pauses = Pauses()
+    pauses.hear({"p": pool_report(100.0)}, 10.0)
+    assert pauses.next([], 10.0, is_busy=False) == LOOK_INTERVAL
+    pauses.hear({"p": pool_report(101.0)}, 11.0)
+    assert pauses.next([], 11.0, is_busy=False) == REST_INTERVAL
+    assert pauses.next([], 11.0, is_busy=True) == LOOK_INTERVAL
+    assert pauses.next([102.0, 150.0], 11.0, is_busy=False) == 1.0 + REPORT_TIME
+    assert pauses.next([100.9], 11.0, is_busy=False) == REPORT_TIME
+    assert pauses.next([99.0], 11.0, is_busy=False) == LOOK_INTERVAL
+    pauses.hear({"p": pool_report(102.0, requested={"b": 102.0})}, 12.0)
+    assert pauses.next([], 12.0, is_busy=False) == LOOK_INTERVAL
+
+
+def test_farm_time_is_that_of_the_report_that_came_soonest():
+    """One that was delayed says nothing; another scheduler's time begins anew."""
+    pauses = Pauses()
+    for now, at in ((10.0, 100.0), (11.0, 100.5), (12.0, 102.0)):
+        pauses.hear({"p": pool_report(at)}, now)
+    assert pauses.next([103.0], 12.0, is_busy=False) == 1.0 + REPORT_TIME
+    for now, at in ((13.0, 0.0), (14.0, 1.0)):
+        pauses.hear({"p": pool_report(at)}, now)
+    assert pauses.next([2.0], 14.0, is_busy=False) == 1.0 + REPORT_TIME
+
+    fast = Pauses()
+    for now, at in ((10.0, 1000.0), (11.0, 1100.0), (12.0, 1000.0)):
+        fast.hear({"p": pool_report(at, speed=100.0)}, now)
+    assert fast.next([1300.0], 12.0, is_busy=False) == 1.0 + REPORT_TIME
+
+
+def test_a_restarted_provisioner_knows_since_when_boots_fail(world):
+    """It would try all of them at once, as if none had failed."""
+    world.backend.broken = "no image"
+    world.looks(30)
+    failures = _remembered(world).failures
+    assert failures > 2
+    again = world.start()
+    again.restore()
+    world.looks(2, again)
+    assert _remembered(world).failures >= failures
+
+
+def test_what_is_planned_and_what_runs_is_measured(world, monkeypatch):
+    """Its metrics would stay empty without a word."""
+    seen: list[tuple[Any, ...]] = []
+    for name in ("planned", "limited", "observed"):
+        monkeypatch.setattr(ProvisionerMetrics, name, lambda _, *values: seen.append(values))
+    world.looks(4)
+
+    assert seen[-3:] == [
+        ("p", 2),
+        ("p", 0, 1_000_000, "demand", ""),
+        ("p", {"running": 2, "ended": 0}),
+    ]

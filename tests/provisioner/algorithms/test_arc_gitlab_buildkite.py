@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from farm.core.pools.algorithm import PoolSnapshot
 from provisioner.algorithms.arc import Arc
-from provisioner.algorithms.buildkite import Buildkite
-from provisioner.algorithms.gitlab import Gitlab, idle_wanted
+from provisioner.algorithms.buildkite import Buildkite, BuildkiteMemory
+from provisioner.algorithms.gitlab import Gitlab, GitlabMemory, idle_wanted
+from provisioner.algorithms.sizing import EARLY, FOREVER, NEVER
 
 
 @pytest.mark.parametrize(
@@ -179,3 +181,55 @@ def test_buildkite_cooldown_from_the_first_instant(plans: Any) -> None:
         {"at": 30.0, "waiting_jobs": 4},
     ]
     assert [plan.desired for plan in plans(tied, *pools)] == [0, 0, 4]
+
+
+@pytest.mark.parametrize(
+    ("options", "since", "tokens", "until"),
+    [
+        ({}, NEVER, None, FOREVER),
+        ({"idle_time": 60.0}, 150.0, None, 210.0 - EARLY),
+        ({"throttle_limit": 0.1, "throttle_burst": 2}, NEVER, 1.9, 200.0),
+        ({"throttle_limit": 0.1, "throttle_burst": 2}, NEVER, 2.0, FOREVER),
+        ({"throttle_burst": 2}, NEVER, 0.0, FOREVER),
+    ],
+)
+def test_gitlab_plans_alike_until_the_surplus_has_lasted_or_while_its_bucket_fills(
+    options: dict[str, Any], since: float, tokens: float | None, until: float
+) -> None:
+    """A simulation leaves out the plans until then: a builder would be started late, or stopped."""
+    snapshot, memory = PoolSnapshot(pool="p", at=200.0), GitlabMemory(since, tokens, 200.0)
+    assert Gitlab(max=9, **options).stays_until(snapshot, memory) == until
+
+
+@pytest.mark.parametrize(
+    ("options", "out_at", "in_at", "until"),
+    [
+        ({}, NEVER, NEVER, FOREVER),
+        ({}, 200.0, NEVER, 200.0),
+        ({}, NEVER, 200.0, 200.0),
+        ({}, 100.0, NEVER, 220.0 - EARLY),
+        ({"out_cooldown": 105.0}, 100.0, NEVER, 205.0 - EARLY),
+        ({"in_cooldown": 300.0}, NEVER, 50.0, 350.0 - EARLY),
+        ({"settle_time": 10.0}, 100.0, 50.0, FOREVER),
+        ({}, 0.0, NEVER, FOREVER),
+    ],
+)
+def test_buildkite_plans_alike_until_its_group_has_settled_or_a_cooldown_is_over(
+    options: dict[str, Any], out_at: float, in_at: float, until: float
+) -> None:
+    """As above."""
+    snapshot, memory = PoolSnapshot(pool="p", at=200.0), BuildkiteMemory(3, out_at, in_at)
+    assert Buildkite(max=9, **options).stays_until(snapshot, memory) == until
+
+
+def test_buildkite_changes_at_each_plan_unless_it_is_told_to_cool_down(plans: Any) -> None:
+    """A cooldown is chosen; a plan that changes nothing begins none."""
+    steps = Buildkite(max=9, in_factor=0.5)
+    pools = [{"at": 0.5 * number, "idle": size} for number, size in enumerate((8, 4, 2))]
+    assert [plan.desired for plan in plans(steps, *pools)] == [4, 2, 1]
+    pools = [{"at": 0.5 * number, "idle": number, "waiting_jobs": number} for number in (1, 2, 3)]
+    assert [plan.desired for plan in plans(Buildkite(max=9), *pools)] == [1, 2, 3]
+
+    memory = BuildkiteMemory(group=2)
+    same = PoolSnapshot(pool="p", at=9.0, idle=1, busy=1, waiting_jobs=1, running_jobs=1)
+    assert Buildkite(max=9).plan(same, memory)[1] == memory

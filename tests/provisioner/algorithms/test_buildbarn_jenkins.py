@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from farm.core.pools.algorithm import PoolSnapshot
 from provisioner.algorithms.buildbarn import Buildbarn, quantile
-from provisioner.algorithms.jenkins import Jenkins
+from provisioner.algorithms.jenkins import Jenkins, LoadStatistics
 
 
 @pytest.mark.parametrize(
@@ -17,6 +18,7 @@ from provisioner.algorithms.jenkins import Jenkins
         ([0.0, 10.0], 0.95, 9.5),
         ([1.0, 2.0, 3.0, 4.0, 5.0], 0.5, 3.0),
         ([2.0, 1.0], 1.0, 2.0),
+        ([1.0, 2.0, 9.0], 0.25, 1.5),
     ],
 )
 def test_quantile(values: list[float], share: float, expected: float) -> None:
@@ -96,3 +98,10 @@ def test_jenkins_starts_for_more_than_what_the_margin_lacks(plan: Any) -> None:
     busy = {"busy": 1, "running_jobs": 1}
     assert plan(jenkins, waiting_jobs=1, **busy)[1] == 0
     assert plan(jenkins, waiting_jobs=2, **busy)[1] == 1
+
+
+def test_jenkins_counts_on_the_builders_that_boot_now() -> None:
+    """Protects from a second start for the same queue: their average only begins to rise."""
+    memory = LoadStatistics(began_at=0.0, waiting=5.0)
+    snapshot = PoolSnapshot(pool="p", at=200.0, busy=1, running_jobs=1, booting=4, waiting_jobs=5)
+    assert Jenkins(max=50).plan(snapshot, memory)[0].start == 1

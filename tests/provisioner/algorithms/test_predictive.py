@@ -51,3 +51,9 @@ def test_a_step_beyond_the_period_is_refused() -> None:
     """The message begins with the option."""
     with pytest.raises(ValueError, match=r"^step: found 100"):
         Predictive(max=1, step=100, period=50)
+
+
+def test_limits_that_contradict_each_other_are_refused() -> None:
+    """As those of every algorithm."""
+    with pytest.raises(ValueError, match=r"^max: found 1, below min 3"):
+        Predictive(min=3, max=1)
