@@ -14,6 +14,7 @@ from farm.records.foreign_columns import CALENDAR
 from farm.records.labels import LABELS_OF_RUNS, without_labels_of_runs
 from farm.records.reading import UNREADABLE, Reading, progress
 from farm.records.repeated_hour import placed_in_repeated_hours
+from farm.records.spellings import OTHER_SPELLING, joined_spellings
 
 FEW, MOST_BACKWARDS = 10, 0.1
 """Attempts against the order of time, and their share, from which no wait is evidence."""
@@ -70,6 +71,8 @@ def sifted(
     attempts = _without_copies(attempts, reading)
     attempts = _without_epoch(attempts, reading)
     attempts = placed_in_repeated_hours(attempts, reading)
+    if count := joined_spellings(attempts):
+        reading.noted[OTHER_SPELLING] += count
     _move_clocks_of_runners(attempts, reading)
     sound = list(reading.attempts(attempts, _sound))
     refuse_clocks(len(attempts) - len(sound), len(attempts))

@@ -35,6 +35,7 @@ from farm.records.runners import (
 )
 from farm.records.sifting import CLOCK_OFF
 from farm.results.descriptive_statistics import Spread, quantile, spread_of
+from farm_twin.diagnosis.holes import holes_in, time_in
 from farm_twin.diagnosis.occupancy import (
     Spans,
     Steps,
@@ -159,6 +160,8 @@ class FarmFigures(msgspec.Struct, frozen=True, rename=json_name):
     hours: float
     resolution_time: float
     platforms: list[PlatformFigures]
+    #: in which nothing is recorded, though something happened: first and last instant of each
+    holes: list[tuple[float, float]] = []
 
 
 def examine(
@@ -185,7 +188,9 @@ def examine(
     was_retried = retried(bundle.attempts, attempts.number)
     figures = []
     done = 0.0
+    holes = holes_in(attempts)
     for records in platforms_of(attempts, bundle.manifest):
+        records.holes = holes
         share = len(records.rows) / len(bundle.attempts)
         on_share_of_platform = part(on_share, done, share)
         figures.append(
@@ -194,7 +199,8 @@ def examine(
         done += share
     figures.sort(key=lambda platform: (-platform.offered_load, platform.platform))
     begins, ends = _window(attempts)
-    return FarmFigures((ends - begins) / 3600, bundle.manifest.resolution_time, figures)
+    hours = (ends - begins) / 3600
+    return FarmFigures(hours, bundle.manifest.resolution_time, figures, holes)
 
 
 def platforms_of(attempts: AttemptColumns, manifest: Manifest) -> Iterator[PlatformRecords]:
@@ -297,6 +303,8 @@ class PlatformRecords:
         servers_of_runners: dict[tuple[str, ...], int | None] | None = None,
     ) -> None:
         self.name = name
+        #: time of which there are no records: no rate counts it
+        self.holes: list[tuple[float, float]] = []
         self._are_measured = are_measured
         self._servers_of_runners = {} if servers_of_runners is None else servers_of_runners
         self._told = told
@@ -355,7 +363,7 @@ class PlatformRecords:
         rate = int(is_arrival.sum()) / loaded_time
         load = _sum(work[is_arrival]) / loaded_time
         other_load = self._time_for_others() / (self.ends - self.begins)
-        mean_slots = steps.before(self.begins + loaded_time).mean_slots
+        mean_slots = steps.before(self._loaded_until()).mean_slots
         peak_hour, peak_wait = worst_hour(attempts, zone)
         on_share(0.5)
 
@@ -469,6 +477,9 @@ class PlatformRecords:
             self._slots_of_runners,
         )
         steps = steps_of(waiting, self._held, there, self.begins, self.ends)
+        if self.holes:
+            missing = np.diff(time_in(self.holes, np.append(steps.at, self.ends)))
+            steps = msgspec.structs.replace(steps, lasts=steps.lasts - missing)
         if self._told is not None:
             told_slots = np.full(len(steps.at), self._told)
             return msgspec.structs.replace(steps, slots=told_slots)
@@ -614,11 +625,20 @@ class PlatformRecords:
         A queue that is worked off later was more load than there were servers, at the time. Jobs
         that all came at once have no rate: then it is the whole time.
         """
-        whole_time = self.ends - self.begins
-        arrival_time = float(self.attempts.arrived_at.max()) - self.begins
+        last_arrival = float(self.attempts.arrived_at.max())
+        before = time_in(self.holes, np.array([self.begins, last_arrival, self.ends]))
+        whole_time = self.ends - self.begins - float(before[2] - before[0])
+        arrival_time = last_arrival - self.begins - float(before[1] - before[0])
         if arrival_time >= MIN_SHARE_OF_ARRIVALS * whole_time:
             return arrival_time
         return whole_time
+
+    def _loaded_until(self) -> float:
+        """Return the end of that time."""
+        last_arrival = float(self.attempts.arrived_at.max())
+        if last_arrival - self.begins >= MIN_SHARE_OF_ARRIVALS * (self.ends - self.begins):
+            return last_arrival
+        return self.ends
 
     def _time_for_others(self) -> float:
         """Return how long its runners ran jobs of other platforms, seconds."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 from typing import NamedTuple
 
 import msgspec
@@ -21,6 +21,7 @@ from farm.records.foreign_columns import time_of
 from farm.records.labels import LABELS_OF_RUNS
 from farm.records.repeated_hour import LEFT_OUT, PLACED
 from farm.records.sifting import CLOCK_OFF, DOUBTFUL, SAME_ID
+from farm.records.spellings import OTHER_SPELLING
 from farm.units import format_roughly, many
 from farm_twin.diagnosis.evidence import Assumption, Effect, Finding
 from farm_twin.diagnosis.figures import FarmFigures
@@ -158,6 +159,28 @@ def records_left_out(examined: Examined) -> Finding | None:
         text=f"{many(count, 'record')}{examined.of_whole} left out: {', '.join(counts)}",
         effect="weakens",
         reversed_if=f"the {many(count, 'record')} left out differ",
+    )
+
+
+def a_hole_in_the_records(examined: Examined) -> Finding | None:
+    """For some hours nothing happened on any platform, and on other days it did."""
+    holes = examined.figures.holes
+    if not holes:
+        return None
+    begins, ends = max(holes, key=lambda hole: hole[1] - hole[0])
+    since = datetime.fromtimestamp(begins, examined.bundle.manifest.clock)
+    more = f" (and {many(len(holes) - 1, 'shorter hole')})" if len(holes) > 1 else ""
+    missing = sum(ends - begins for begins, ends in holes) / (3600 * examined.figures.hours)
+    return Finding(
+        rule="a hole in the records",
+        text=f"for {format_roughly(ends - begins)} from {since:%a %d %b %H:%M} on nothing came, "
+        f"started or ended on any platform{more}, though other days are busy then: left out of "
+        "all rates",
+        effect="weakens" if missing >= LIMITS.max_missing_share else "noted",
+        assumed=Assumption("these hours", "not recorded", "the farm had no work then"),
+        reversed_if="the records that are not there differ"
+        if missing >= LIMITS.max_missing_share
+        else "",
     )
 
 
@@ -379,6 +402,19 @@ def labels_of_one_run(examined: Examined) -> Finding | None:
     )
 
 
+def runner_names_in_other_capitals(examined: Examined) -> Finding | None:
+    """Names of runners differ by capitals only, and no two of them ever ran jobs at once."""
+    count = examined.noted(OTHER_SPELLING)
+    if not count:
+        return None
+    return Finding(
+        rule="runner names in other capitals",
+        text=f"{many(count, 'job')}{examined.of_whole} ran on runners whose names are also spelled "
+        "with other capitals: taken for one, as they never ran jobs at once",
+        assumed=Assumption("these names", "one machine", "not capacity, if they are others"),
+    )
+
+
 def one_runners_clock(examined: Examined) -> Finding | None:
     """Jobs of a runner start before they could, or later than any other: its clock is off."""
     count = examined.noted(CLOCK_OFF)
@@ -446,6 +482,7 @@ RULES: tuple[Callable[[Examined], Finding | None], ...] = (
     fewer_records_than_announced,
     shortest_wait_of_hours,
     records_left_out,
+    a_hole_in_the_records,
     two_arrival_columns,
     numbers_without_a_unit,
     overlaps_by_a_sliver,
@@ -454,6 +491,7 @@ RULES: tuple[Callable[[Examined], Finding | None], ...] = (
     one_id_with_different_times,
     runners_that_live_for_their_jobs,
     labels_of_one_run,
+    runner_names_in_other_capitals,
     one_runners_clock,
     night_of_25_hours,
     arrivals_that_follow_ends,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC
 
+import pytest
+
 from farm.records.attempt import Attempt
 from farm_twin.diagnosis.diagnose import diagnose
 from farm_twin.diagnosis.figures import PlatformFigures
@@ -103,3 +105,19 @@ def test_runners_that_may_run_other_jobs_make_no_sure_verdict():
 
     assert (verdict.kind, verdict.grade) == ("not capacity", "likely")
     assert verdict.text.startswith("unless these runners also run jobs that are not in these rec")
+
+
+def test_hours_that_no_record_has_are_left_out_of_rates():
+    """Pages of a morning were missing: a fifth fewer jobs came, and nothing was said."""
+    day = 86_400.0
+    hole = (1.4 * day, 1.6 * day)
+    jobs = [job for job in light(jobs=2880) if not hole[0] <= job[0] < hole[1]]
+
+    figures, verdict = judged(jobs)
+
+    assert figures.arrivals_per_hour == pytest.approx(30.0, rel=0.01)
+    assert any("nothing came, started or ended on any platform" in it for it in verdict.evidence)
+    # a night is as quiet on other days
+    by_day = [job for job in light(jobs=2880) if job[0] % day < 0.6 * day]
+    _, verdict = judged(by_day)
+    assert not any("nothing came" in it for it in verdict.evidence)

@@ -10,6 +10,7 @@ from farm.records import sifting
 from farm.records.attempt import Attempt
 from farm.records.reading import Reading
 from farm.records.sifting import CLOCK_OFF, sifted
+from farm.records.spellings import OTHER_SPELLING
 from tests.fixtures.attempts import HOUR, MONDAY, attempt
 
 
@@ -70,3 +71,24 @@ def test_a_runner_that_only_a_long_queue_had_keeps_its_clock(
 
     assert reading.noted[CLOCK_OFF] == moved
     assert sum(one.waited is None for one in kept) == moved
+
+
+@pytest.mark.parametrize(("apart", "runners"), [(60.0, 1), (30.0, 2)])
+def test_names_in_other_capitals_are_one_machine(apart: float, runners: int):
+    """An agent and its host spell a name differently: each was idle while the other worked.
+
+    Two that run jobs at once are two.
+    """
+    rows = [
+        attempt(
+            number, MONDAY + apart * number, MONDAY + apart * number, MONDAY + apart * number + 50,
+            runner=("BOX-1", "box-1")[number % 2],
+        )
+        for number in range(20)
+    ]  # fmt: skip
+    reading = Reading([])
+
+    kept = sifted(rows, reading, math.inf)
+
+    assert len({one.runner for one in kept}) == runners
+    assert reading.noted[OTHER_SPELLING] == (20 if runners == 1 else 0)
