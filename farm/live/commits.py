@@ -12,13 +12,12 @@ from typing import TypeVar
 
 from farm.core.commands import Command, EndJob
 from farm.core.events import Event, JobsSubmitted
-from farm.core.jobs.needs import needs_of
-from farm.core.model import Outcome
 from farm.core.scheduler import Scheduler
 from farm.live.clock import FarmClock
 from farm.live.live_options import Stays
 from farm.live.protocol.out import Out
 from farm.live.protocol.protocol import Protocol
+from farm.live.protocol.submissions import with_ended_needs
 from farm.live.redis.keys import Cursor
 from farm.live.redis.leader_fencing import LostWritesError
 from farm.live.redis.trouble import MAX_ABSENCE, ServerCalls, Trouble
@@ -124,21 +123,12 @@ class Commits:
 
     def with_ended_needs(self, event: JobsSubmitted) -> JobsSubmitted:
         """Return a submission that says how those ended that its jobs need and that are over."""
-        needed = dict.fromkeys(need.job for job in event.jobs for need in needs_of(job))
-        for job in event.jobs:
-            needed.pop(job.id, None)
-        live = self._scheduler.jobs
-        over = [name for name in needed if name not in live or live[name].abandoned]
-        if not over:
-            return event
-        just_now = {
-            name: self._batch.ended[name].outcome for name in over if name in self._batch.ended
-        }
-        before = [name for name in over if name not in just_now]
-        found: dict[str, Outcome] = {}
-        if before:
-            found = self.ask(lambda: self._store.outcomes(before))
-        return JobsSubmitted(event.at, event.jobs, {**found, **just_now})
+        return with_ended_needs(
+            event,
+            self._scheduler.jobs,
+            self._batch.ended,
+            lambda names: self.ask(lambda: self._store.outcomes(names)),
+        )
 
     def note(self, command: Command) -> None:
         """Note a command: what it changes, and the message that carries it to a host."""

@@ -24,6 +24,7 @@ from farm.forecasts.runtime.interface import JobProgress
 from farm.live.operating.answering import Questions
 from farm.live.operating.answers import Answer
 from farm.live.operating.client import FarmClient
+from farm.live.protocol.submissions import with_ended_needs
 from farm.live.redis.keys import Keys
 from farm.live.store.batch import Batch
 from farm.live.store.job_reader import state_of
@@ -142,6 +143,8 @@ class VirtualFarm:
             for job in event.jobs:
                 limit_arrival(job, self.at)
             self._submitted += len(event.jobs)
+            ended, outcomes = self._batch.ended, self._store.outcomes
+            event = with_ended_needs(event, self.scheduler.jobs, ended, outcomes)
         self._handle(event)
 
     def _handle(self, event: Event) -> None:

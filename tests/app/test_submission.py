@@ -11,9 +11,9 @@ import pytest
 import farm.testing
 from farm.app.jobs import submission_estimate
 from farm.app.jobs.sources import jobs_of
-from farm.app.jobs.submission import Submission, SubmitOptions
+from farm.app.jobs.submission import Submission, SubmitOptions, _prefixed
 from farm.app.jobs.submission_estimate import with_provisioner
-from farm.core.errors import TraceError
+from farm.core.errors import InputError, TraceError
 from farm.core.model import Job, Platform
 from farm.core.state.snapshot import snapshot_of
 from farm.live.operating.answers import FarmImage
@@ -181,3 +181,48 @@ def test_a_farm_that_cannot_be_simulated_keeps_the_schedulers_estimate(monkeypat
         assert with_provisioner(client, job, found) is found  # type: ignore[arg-type]
     monkeypatch.setattr(submission_estimate, "MAX_SIMULATED", 0)
     assert with_provisioner(Asked(built, ELASTIC), "a", found) is found  # type: ignore[arg-type]
+
+
+def needing(name: str, *needs: str, at: float | None = None) -> Job:
+    """Return a job that needs others."""
+    return Job(id=name, service_time=1.0, arrived_at=at, needs=needs)
+
+
+def test_jobs_are_sent_behind_those_they_need(client: Client):
+    """They are sent in pieces, and each piece is accepted by itself; a prefix holds for needs."""
+    jobs = [needing("c", "b:ended"), needing("b", "a"), needing("a"), needing("d")]
+    made = Submission("jobs", SubmitOptions(prefix="x-"))
+    made._client = client  # type: ignore[assignment]
+    made.at_once([_prefixed(job, "x-") for job in jobs])
+    assert [name for _, name in client.came] == ["x-a", "x-b", "x-c", "x-d"]
+    assert _prefixed(jobs[0], "x-").needs == ("x-b:ended",)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "pace", "says"),
+    [
+        ([needing("a", "b"), needing("b", "a")], None, "a → b → a"),
+        ([needing("a", "b")], None, "found 'b', which is not known"),
+        ([needing("a", "b", at=0.0), needing("b", at=5.0)], 1.0, "found b, which arrives at 5s"),
+    ],
+)
+def test_needs_that_cannot_be_met_are_refused_before_anything_is_sent(
+    client: Client, jobs: list[Job], pace: float | None, says: str
+):
+    """Half a pipeline would be in the farm, and its other half refused."""
+    made = Submission("jobs", SubmitOptions(pace=pace))
+    made._client = client  # type: ignore[assignment]
+    with pytest.raises(InputError, match=says):
+        made.at_once(jobs)
+    assert not client.came
+
+
+def test_json_lines_name_needs_as_a_list_or_as_in_a_table(tmp_path: Path):
+    """A line may be written by a program, or copied from a table."""
+    path = tmp_path / "jobs.jsonl"
+    path.write_text(
+        '{"service_time_s": 1, "job_id": "t", "needs": "a; b:ended", "needs_delay_s": 5}\n'
+        '{"service_time_s": 1, "job_id": "u", "needs": ["a", "b:failed"]}\n'
+    )
+    one, two = jobs_of(path, None, None, None, AMD64)
+    assert (one.needs, one.needs_delay, two.needs) == (("a", "b:ended"), 5.0, ("a", "b:failed"))

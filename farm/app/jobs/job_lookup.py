@@ -14,7 +14,8 @@ from farm.app.jobs.sources import standard_input
 from farm.core.commands import EndJob
 from farm.core.errors import InputError, RunError, ServerError
 from farm.core.events import CancelRequested
-from farm.core.model import Job, content_digest
+from farm.core.jobs.needs import needs_first, needs_of, renamed
+from farm.core.model import Cause, Job, content_digest
 from farm.live.operating.answers import Answer
 from farm.live.operating.client import FarmClient
 from farm.live.store.job_reader import AT_ONCE, Group, KnownJob, state_of
@@ -120,15 +121,17 @@ def cancel_invocation(client: FarmClient, invocation: str, reason: str) -> int:
 def try_again(client: FarmClient, ended: list[KnownJob], *, once: bool) -> tuple[list[Job], str]:
     """Submit the jobs that try these again; return those that are ours.
 
-    Others may try the same jobs again at this moment, and be faster: then the next numbers are
+    What was skipped because one of them did not succeed is tried again with it. Others may try the
+    same jobs again at this moment, and be faster: then the next numbers are
     taken; with ``once``, for jobs that were not tried again yet, theirs will do. Also returns why
     it is not known whether the scheduler accepts the jobs; empty: it has accepted them. Raises
     InputError, RunError.
     """
     accepted: list[Job] = []
+    ended = [*ended, *skipped_for(client, ended)]
     for _ in range(MAX_ROUNDS):
         submitted = next_tries(client, ended, once=once)
-        new = list(submitted.values())
+        new = needs_first(submitted.values())
         client.check_room(len(new))
         client.submit(new)
         if not_read := client.not_read():
@@ -175,7 +178,52 @@ def next_tries(client: FarmClient, ended: list[KnownJob], *, once: bool) -> dict
                 raise InputError(f"job {job.id!r} cannot be given a new name: {flaw}")
             again[job.id] = new
         numbered = [] if once else further
+    newest = {name: job.id for name, job in again.items()}
+    needed = {n.job for job in again.values() if job.needs for n in needs_of(job)}
+    newest |= _last_tries(client, [name for name in sorted(needed) if name not in newest])
+    for name, job in again.items():
+        if job.needs:
+            needs = renamed(job, lambda need: newest.get(need, need))
+            again[name] = msgspec.structs.replace(job, needs=needs)
     return {one.job.id: again[one.job.id] for one in ended if one.job.id in again}
+
+
+def skipped_for(client: FarmClient, ended: Sequence[KnownJob]) -> list[EndJob]:
+    """Return the jobs that were skipped because these did not succeed, through others or not."""
+    names = {one.job.id for one in ended}
+    waited_for = [
+        one.job.id for one in ended if isinstance(one, EndJob) and one.outcome != "succeeded"
+    ]
+    if not waited_for or not client.status().ended.get("cancelled"):
+        return []
+    dependents: dict[str, list[EndJob]] = {}
+    for one in client.jobs("ended"):
+        if isinstance(one, EndJob) and one.cause is Cause.SKIPPED:
+            for need in needs_of(one.job):
+                dependents.setdefault(need.job, []).append(one)
+    found: list[EndJob] = []
+    while waited_for:
+        for one in dependents.get(waited_for.pop(), ()):
+            if one.job.id not in names:
+                names.add(one.job.id)
+                found.append(one)
+                waited_for.append(one.job.id)
+    return found
+
+
+def _last_tries(client: FarmClient, names: list[str]) -> dict[str, str]:
+    """Return the last further try of each of these jobs that has any."""
+    last: dict[str, str] = {}
+    numbered = [(name, *_stem_and_number(name)) for name in names]
+    while numbered:
+        known = client.known([f"{stem}~{number + 1}" for _, stem, number in numbered])
+        numbered = [
+            (name, stem, number + 1)
+            for name, stem, number in numbered
+            if f"{stem}~{number + 1}" in known
+        ]
+        last |= {name: f"{stem}~{number}" for name, stem, number in numbered}
+    return last
 
 
 def _stem_and_number(job_id: str) -> tuple[str, int]:

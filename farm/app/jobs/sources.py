@@ -17,7 +17,8 @@ import msgspec
 
 from farm.core.errors import InputError, TraceError, did_you_mean, file_access, not_among
 from farm.core.fields import FieldError, record_of
-from farm.core.model import MODES, Job, Platform
+from farm.core.jobs.needs import renamed
+from farm.core.model import JOB_FIELDS, MODES, Job, Platform
 from farm.live.wire.pool_report import PoolReport
 from farm.live.wire.report_checks import flaw_of
 from farm.records.trace_columns import COLUMNS, platform_of
@@ -92,7 +93,8 @@ def _job(line: str, where: str, name: str, default: Platform | None) -> Job:
             hint = did_you_mean(key, COLUMNS)
             raise TraceError(f"{where}: unknown key {key!r}; {hint}allowed: {', '.join(COLUMNS)}")
         if value not in (None, ""):
-            fields[COLUMNS[key]] = value
+            is_listed = COLUMNS[key] == "needs" and isinstance(value, str)
+            fields[COLUMNS[key]] = JOB_FIELDS["needs"].read(str(value)) if is_listed else value
     platform = fields.pop("platform", None)
     fields.setdefault("declared_time", fields.get("service_time"))
     try:
@@ -174,10 +176,15 @@ def jobs_of(
         )
     from farm.workload import TraceOptions, read_trace  # noqa: PLC0415 - slow, few submit a trace
 
+    def named(own: str) -> str:
+        return f"{name}-{own:>06}" if own.isdigit() else own
+
     for job in read_trace(source, trace_format, TraceOptions(jobs=jobs)):
         changes: dict[str, object] = {}
         if job.id.isdigit():
-            changes["id"] = f"{name}-{job.id:>06}"
+            changes["id"] = named(job.id)
+        if job.needs:
+            changes["needs"] = renamed(job, named)
         if forced is not None:
             changes["platform"] = forced
         elif job.platform == Platform() and default is not None:

@@ -15,6 +15,7 @@ import msgspec
 from farm.app.jobs.sources import runnable, sound
 from farm.app.jobs.submission_estimate import SubmissionEstimate, estimate_of
 from farm.core.errors import InputError, TraceError
+from farm.core.jobs.needs import flaw_of_needs, needs_first, needs_of, renamed
 from farm.core.model import Job
 from farm.live.operating.client import FarmClient
 from farm.live.store.job_reader import AT_ONCE
@@ -82,7 +83,7 @@ class Submission:
         Raises InputError for a job that cannot be submitted, or that no pool could run.
         """
         if (prefix := self._how.prefix) is not None:
-            jobs = (msgspec.structs.replace(job, id=f"{prefix}{job.id}") for job in jobs)
+            jobs = (_prefixed(job, prefix) for job in jobs)
         jobs = sound(jobs, self._source)
         if not self._how.allow_unrunnable:
             jobs = runnable(jobs, client.pools(), self._source, "--allow-unrunnable")
@@ -104,7 +105,7 @@ class Submission:
         with the numbers of submitted and of all jobs.
         """
         self._refuse_repeated_ids(jobs)
-        jobs = self._new(jobs)
+        jobs = self._with_known_needs(self._new(jobs))
         self._client.check_room(len(jobs))
         if self._how.pace is not None:
             self.paced(sorted(jobs, key=_arrival))
@@ -201,6 +202,28 @@ class Submission:
                     f"{place:,}); allowed: distinct ids"
                 )
 
+    def _with_known_needs(self, jobs: list[Job]) -> list[Job]:
+        """Return the jobs, each behind those it needs, as they are sent one piece after the other.
+
+        Raises InputError, before anything is submitted, for needs that can never be met.
+        """
+        needed = {need.job for job in jobs if job.needs for need in needs_of(job)}
+        if not needed:
+            return jobs
+        arrivals = {job.id: _arrival(job) for job in jobs}
+        known = self._client.known([name for name in needed if name not in arrivals])
+        if (flaw := flaw_of_needs(jobs, known.__contains__)) is not None:
+            raise InputError(f"{self._source}: job {flaw.job.id}: {flaw.why}")
+        for job in jobs if self._how.pace is not None else ():
+            for need in needs_of(job):
+                if arrivals.get(need.job, 0.0) > _arrival(job):
+                    raise InputError(
+                        f"{self._source}: job {job.id}: needs: found {need.job}, which arrives at "
+                        f"{arrivals[need.job]:g}s; allowed: jobs that arrive by "
+                        f"{_arrival(job):g}s, as this one does"
+                    )
+        return needs_first(jobs)
+
     def _new(self, jobs: list[Job]) -> list[Job]:
         known = self._client.known([job.id for job in jobs])
         if known and not self._how.skip_known:
@@ -212,6 +235,11 @@ class Submission:
             )
         self.skipped += len(known)
         return [job for job in jobs if job.id not in known]
+
+
+def _prefixed(job: Job, prefix: str) -> Job:
+    needs = renamed(job, lambda name: f"{prefix}{name}") if job.needs else ()
+    return msgspec.structs.replace(job, id=f"{prefix}{job.id}", needs=needs)
 
 
 def _numbered(job: Job, count: int) -> Iterator[list[Job]]:

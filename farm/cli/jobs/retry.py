@@ -35,7 +35,8 @@ def retry(
 
     New jobs are named ID~2, then ID~3, …; the old histories are kept. Jobs are given by IDs (from
     standard input, one per line, if the only ID is -), or by what they are like, of ended jobs that
-    have not been retried yet.
+    have not been retried yet. What was skipped because one of them did not succeed is retried with
+    it.
 
     Args:
         state: Only jobs that ended this way.

@@ -185,3 +185,19 @@ def ended_needs(jobs: Iterable[Job], outcomes: Mapping[str, Outcome]) -> dict[st
     """Return how those ended, of jobs whose outcomes are known, that these jobs need."""
     names = {need.job for job in jobs if job.needs for need in needs_of(job)}
     return {name: outcomes[name] for name in sorted(names) if name in outcomes}
+
+
+def needs_first(jobs: Iterable[Job]) -> list[Job]:
+    """Return jobs without a circle in their order, but each behind those among them it needs."""
+    left = {job.id: job for job in jobs}
+    ordered: list[Job] = []
+    for start in list(left):
+        path = [left.pop(start)] if start in left else []
+        while path:
+            job = path[-1]
+            further = next((n.job for n in needs_of(job) if n.job in left), None)
+            if further is None:
+                ordered.append(path.pop())
+            else:
+                path.append(left.pop(further))
+    return ordered

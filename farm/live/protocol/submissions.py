@@ -9,10 +9,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import msgspec
 
 from farm.core import events
+from farm.core.commands import EndJob
 from farm.core.events import JobsSubmitted
 from farm.core.jobs.needs import NeedsFlaw, flaw_of_needs, needs_of
-from farm.core.model import Job, Platform, content_digest
+from farm.core.model import Job, Outcome, Platform, content_digest
 from farm.core.pools.spec import PoolSpec
+from farm.core.state.working_state import JobState
 from farm.live.protocol.out import Out
 from farm.live.store.saved import SavedFarm
 from farm.live.wire import messages as wire
@@ -152,6 +154,30 @@ class Submissions:
         if len(jobs) == 1:
             why = f"the farm has another job of this id already: {names}"
         self._out.refuse("known", why, jobs[0], len(jobs))
+
+
+def with_ended_needs(
+    event: JobsSubmitted,
+    live: Mapping[str, JobState],
+    just_ended: Mapping[str, EndJob],
+    outcomes: Callable[[Sequence[str]], Mapping[str, Outcome]],
+) -> JobsSubmitted:
+    """Return a submission that says how those ended that its jobs need and that are over.
+
+    Args:
+        event: the submission, which the scheduler handles next.
+        live: the jobs that have not ended by then, by id.
+        just_ended: those that ended since the last commit.
+        outcomes: returns how those of these jobs ended that did before, as far as that is kept.
+    """
+    needed = dict.fromkeys(need.job for job in event.jobs for need in needs_of(job))
+    for job in event.jobs:
+        needed.pop(job.id, None)
+    over = [name for name in needed if name not in live or live[name].abandoned]
+    now = {name: just_ended[name].outcome for name in over if name in just_ended}
+    before = [name for name in over if name not in now]
+    ended = {**(outcomes(before) if before else {}), **now}
+    return JobsSubmitted(event.at, event.jobs, ended)
 
 
 class LiveJobs:

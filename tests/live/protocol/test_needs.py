@@ -1,0 +1,152 @@
+"""Jobs that need others, in a live farm: submitted, saved, restored, explained."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import fakeredis
+import msgspec
+import pytest
+
+from farm.app.jobs.job_lookup import next_tries, skipped_for
+from farm.core.events import JobsSubmitted
+from farm.core.model import Job
+from farm.live.redis.keys import Keys
+from farm.live.store.job_reader import state_of
+from farm.live.wire.messages import UNSTAMPED
+from farm.testing import VirtualFarm
+from tests.fixtures.door import Door
+from tests.worlds.stepwise import Stepwise
+
+
+def job(name: str, *needs: str, **more: object) -> Job:
+    """Return a job of 10 s."""
+    return Job(id=name, service_time=10.0, needs=needs, **more)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def farm() -> Iterator[Stepwise]:
+    """A farm of one host whose time stands still."""
+    fake = fakeredis.FakeRedis(protocol=2)
+    with contextlib.closing(Stepwise("redis://fake", Keys("needs:"), client=fake)) as made:
+        made.calm_second()
+        yield made
+
+
+def states(farm: Stepwise) -> dict[str, str]:
+    """Return where the jobs stand, as operators see them."""
+    return {one.job.id: state_of(one) for one in farm.operator.submitted()}
+
+
+def test_blocked_jobs_survive_their_scheduler(farm: Stepwise) -> None:
+    """Saved with the farm's state; the next scheduler releases them, with or without a delay."""
+    farm.operator.submit([job("a"), job("t", "a", needs_delay=5.0), job("f", "a:failed")])
+    farm.calm_second()
+    assert states(farm) == {"a": "dispatched", "t": "blocked", "f": "blocked"}
+    for _ in range(3):
+        farm.calm_second()
+    farm.lead()
+    assert list(farm.leader.scheduler.blocked.states) == ["t", "f"]  # type: ignore[union-attr]
+    for _ in range(12):
+        farm.calm_second()
+    assert states(farm) == {"a": "succeeded", "t": "blocked", "f": "cancelled"}
+    farm.lead()
+    for _ in range(22):
+        farm.calm_second()
+    assert set(states(farm).values()) == {"succeeded", "cancelled"}
+    end = farm.operator.job("t")
+    assert end is not None
+    assert end.released_at is not None
+    assert 5.0 <= end.released_at - farm.operator.job("a").finished_at < 7.0  # type: ignore[union-attr]
+
+
+def test_a_submission_says_how_needs_ended_before(farm: Stepwise) -> None:
+    """Those of this very batch, too, and those that are only in the store."""
+    farm.operator.submit([job("a"), job("b")])
+    for _ in range(15):
+        farm.calm_second()
+    farm.lead()
+    farm.operator.submit([job("t", "a", "b:ended"), job("u", "b:failed")])
+    for _ in range(15):
+        farm.calm_second()
+    assert states(farm)["t"] == "succeeded"
+    end = farm.operator.job("u")
+    assert end is not None
+    assert end.reason == "skipped: b succeeded"
+
+
+@pytest.mark.parametrize(
+    ("jobs", "says"),
+    [
+        ((job("x"), job("t", "gone")), "job t: needs: found 'gone', which is not known"),
+        ((job("x"), job("t", "u"), job("u", "t")), "job t: needs: found a circle (t → u → t)"),
+    ],
+)
+def test_a_submission_with_needs_that_cannot_be_met_is_refused(
+    jobs: tuple[Job, ...], says: str
+) -> None:
+    """As a whole: what it was to be released for would never come."""
+    door = Door()
+    door.protocol.submissions.known = lambda _: {}
+    door.hear("operator", JobsSubmitted(UNSTAMPED, jobs), stream="submissions")
+    assert door.protocol.submissions.accepted == 0
+    (letter,), _ = door.refusals.take()
+    assert letter.why.startswith(says)
+    assert letter.jobs == len(jobs)
+
+
+def test_needs_of_one_read_are_known() -> None:
+    """The job that is needed was submitted a moment before, and is not stored yet."""
+    door = Door()
+    door.protocol.submissions.known = lambda _: {}
+    door.hear("one", JobsSubmitted(UNSTAMPED, (job("a"),)), stream="submissions")
+    door.hear("two", JobsSubmitted(UNSTAMPED, (job("t", "a"),)), stream="submissions")
+    assert door.protocol.submissions.accepted == 2
+
+
+def test_a_blocked_job_is_explained_and_counted() -> None:
+    """Which need it waits for, and how long already; it is not among those that wait."""
+    farm = VirtualFarm("mm1")
+    farm.submit(job("a"), job("t", "a", "a:ended", needs_delay=30.0))
+    farm.advance(4.0)
+    assert farm.state("t") == "blocked"
+    told = farm.explain("t").job
+    assert told is not None
+    assert told.why == "for 4s it has been waiting for the end of a (running for 4s)"
+    status = farm.operator.status()
+    assert (status.blocked, status.waiting, status.running) == (1, 0, 1)
+    assert [one.job.id for one in farm.operator.jobs("blocked")] == ["t"]
+    farm.advance(10.0)
+    told = farm.explain("t").job
+    assert told is not None
+    assert told.why == "its needs are met, and its delay of 30s is over in 26s"
+    farm.submit(job("late", "a"))
+    farm.advance_until_idle()
+    assert [farm.state(name) for name in ("t", "late")] == ["succeeded", "succeeded"]
+
+
+def test_a_retried_need_brings_back_what_was_skipped_for_it() -> None:
+    """All that hangs on it, by the new names; also where only the skipped one is retried."""
+    farm = VirtualFarm("mm1")
+    farm.submit(job("ok"), job("a", fails=True), job("t", "a", "ok"), job("u", "t"))
+    farm.advance_until_idle()
+    assert [farm.state(name) for name in ("a", "t", "u")] == ["failed", "cancelled", "cancelled"]
+    failed = farm.operator.job("a")
+    assert failed is not None
+    skipped = skipped_for(farm.operator, [failed])
+    again = next_tries(farm.operator, [failed, *skipped], once=True)
+    assert {name: (one.id, one.needs) for name, one in again.items()} == {
+        "a": ("a~2", ()),
+        "t": ("t~2", ("a~2", "ok")),
+        "u": ("u~2", ("t~2",)),
+    }
+    repaired = [msgspec.structs.replace(one, fails=False) for one in again.values()]
+    farm.submit(*repaired[:1])
+    farm.advance_until_idle()
+    one = farm.operator.job("t")
+    assert one is not None
+    assert next_tries(farm.operator, [one], once=True)["t"].needs == ("a~2", "ok")
+    farm.submit(*repaired[1:])
+    farm.advance_until_idle()
+    assert farm.state("u~2") == "succeeded"
