@@ -17,6 +17,7 @@ import numpy as np
 from farm.columns import Floats, distinct
 from farm.core.errors import did_you_mean
 from farm.records.attempt import Result, by_word
+from farm.records.notation import iso_of
 from farm.units import ALLOWED_TIME, SECONDS, parse_time
 
 if TYPE_CHECKING:
@@ -49,21 +50,29 @@ _RESULTS: dict[str, Result] = by_word(
 #: the times of a job, and what tables call them
 _TIMES = {
     **{name: name for name in ("submitted", "eligible", "started", "finished", "declared_time")},
-    **dict.fromkeys(("created", "submit", "queue_time"), "submitted"),
+    **dict.fromkeys(("created", "submit", "submission", "queue_time"), "submitted"),
     **dict.fromkeys(("queued", "enqueued", "runnable", "ready", "pending"), "submitted"),
     # not without the ending: it may say whether a job did
     **dict.fromkeys(
         ("completed_at", "ended_at", "end_time", "completion_time", "finish_time"), "finished"
     ),
-    "start_time": "started",
-    **dict.fromkeys(("duration", "run_time", "runtime", "elapsed"), "duration"),
+    **dict.fromkeys(("start_time", "starting_time"), "started"),
+    **dict.fromkeys(("duration", "run_time", "runtime", "elapsed", "execution_time"), "duration"),
     **dict.fromkeys(("wait", "waiting_time", "wait_time"), "wait"),
 }
 #: arrivals that are of the queue: where another column says when a job was made, it could start
 #: only from these on
 _OF_THE_QUEUE = ("queued", "queue", "enqueued", "runnable", "ready", "pending")
 #: what a file of this project, or of others, has for the project's names
-OTHER_NAMES = {"job_id": "id", "builder": "runner", "outcome": "result", "attempts": "attempt"}
+OTHER_NAMES = {
+    "job_id": "id",
+    "builder": "runner",
+    "outcome": "result",
+    "attempts": "attempt",
+    "requested_number_of_resources": "slots",
+}
+#: of a job that is a member of its record
+_IDS_OF_MEMBERS = ("job.id", "task.id")
 #: what systems call the machine that ran a job
 _NAMES_OF_RUNNERS = {
     "runner_name",
@@ -147,7 +156,12 @@ def table_of(text: TextIO) -> tuple[list[str], Reader]:
 def is_above_header(line: str) -> bool:
     """Return whether a line is none of a table, but stands above it."""
     plain = line.lstrip("\ufeff").strip()
-    return plain.startswith("#") or (plain[:4].lower() == "sep=" and len(plain) <= len("sep=,"))
+    is_blank = bool(line) and not plain
+    return (
+        is_blank
+        or plain.startswith("#")
+        or (plain[:4].lower() == "sep=" and len(plain) <= len("sep=,"))
+    )
 
 
 def separator_of(text: str) -> str:
@@ -207,7 +221,9 @@ def _plain_name(column: str) -> str:
     name = column.lower()
     if name in OTHER_NAMES:
         return OTHER_NAMES[name]
-    return "runner" if _in_words(column) in _NAMES_OF_RUNNERS else name
+    if _in_words(column) in _NAMES_OF_RUNNERS:
+        return "runner"
+    return "id" if name in _IDS_OF_MEMBERS else name
 
 
 def plain_names(columns: Iterable[str]) -> dict[str, str]:
@@ -231,7 +247,10 @@ def time_named(column: str) -> tuple[str | None, str]:
     ``Run Time (ms)`` is the duration in ``ms``, ``finished_at`` the instant ``finished``.
     """
     name, unit = _name_and_unit(column)
-    return _TIMES.get(name) or _TIMES.get(_without_ending(name)), unit
+    time = _TIMES.get(name) or _TIMES.get(_without_ending(name))
+    if time is None and "." in column:  # a member of a member
+        return time_named(column.rpartition(".")[2])
+    return time, unit
 
 
 def _name_and_unit(column: str) -> tuple[str, str]:
@@ -259,17 +278,26 @@ def times_named(columns: Iterable[str]) -> dict[str, tuple[str | None, str]]:
     """
     named = {column: time_named(column) for column in columns}
     times = [time for time, _ in named.values()]
+    if {"started", "wait"}.isdisjoint(times):
+        spans = [column for column, (_, unit) in named.items() if unit and _is_of_queue(column)]
+        if len(spans) == 1 < times.count("submitted"):
+            [column] = spans  # queued_ms: how long, as nothing else says when it started
+            return {**named, column: ("wait", named[column][1])}
     if times.count("submitted") != 2 or "eligible" in times:
         return named
     queued = [
         column
         for column, (time, _) in named.items()
-        if time == "submitted" and _without_ending(_name_and_unit(column)[0]) in _OF_THE_QUEUE
+        if time == "submitted" and _is_of_queue(column)
     ]
     if len(queued) == 1:
         [column] = queued
         named[column] = ("eligible", named[column][1])
     return named
+
+
+def _is_of_queue(column: str) -> bool:
+    return _without_ending(_name_and_unit(column)[0]) in _OF_THE_QUEUE
 
 
 def with_units(fields: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -380,7 +408,8 @@ def time_of(text: str) -> datetime:
     """Return an ISO 8601 time, also with ``UTC``, or with a blank before its zone.
 
     Go's (``2026-11-02 08:00:00 +0000 UTC``), HTTP's (``Mon, 02 Nov 2026 08:00:00 GMT``), and a leap
-    second are read, too. Raises ValueError that says what is allowed.
+    second are read, too, and other dates that can only be one (``02.11.2026 08:00``). Raises
+    ValueError that says what is allowed.
     """
     try:
         return datetime.fromisoformat(text)
@@ -395,7 +424,7 @@ def time_of(text: str) -> datetime:
         except ValueError:
             pass
     try:
-        return datetime.fromisoformat(tidy)
+        return datetime.fromisoformat(iso_of(tidy) or tidy)
     except ValueError:
         there_is = " that there is," if re.match(r"\d{4}-\d\d-\d\d[T ]\d\d:", text) else ""
         raise ValueError(f"a time{there_is} as 2026-11-02T09:00:00Z") from None

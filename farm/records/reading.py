@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import hashlib
 import io
@@ -21,9 +22,11 @@ from farm.core.errors import TraceError, file_access
 from farm.records.attempt import Attempt
 from farm.records.foreign_columns import NEVER, NO_VALUE, date_of_digits, in_seconds, time_of
 from farm.records.json_stream import objects
+from farm.records.key_styles import Respelled, as_it_is
 from farm.whole_files import STDIN, ending, read_whole, standard_input
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 #: bytes that any gzip may unpack to, and how many times its size beyond that: recorded traces
 #: shrink five- to tenfold, a gzip bomb a thousandfold
@@ -34,6 +37,25 @@ MAX_UNPACKED = 1_000_000_000
 REPEATED_BEFORE = 4
 """The hour of the night before which clocks are set back, in every zone."""
 GZIP, PACKED_TWICE = b"\x1f\x8b", "it is packed twice; allowed: once"
+_NO_TEXT = {
+    b"PK\x03\x04": "a zip archive; allowed: the files in it",
+    b"\xd0\xcf\x11\xe0": "a spreadsheet; allowed: its table, saved as CSV",
+    b"(\xb5/\xfd": "a file packed by zstd; allowed: unpacked, or packed by gzip",
+    b"BZh": "a file packed by bzip2; allowed: unpacked, or packed by gzip",
+    b"\xfd7zX": "a file packed by xz; allowed: unpacked, or packed by gzip",
+    b"PAR1": "a Parquet file; allowed: its table, saved as CSV",
+    b"SQLi": "a database; allowed: a table of it, saved as CSV",
+    b"%PDF": "a PDF; allowed: a table as CSV, or JSON",
+}
+"""What a file is that begins so, and what is read instead."""
+_IN_SPREADSHEETS = (b"[Content_Types].xml", b"xl/", b"_rels/", b"opendocument.spreadsheet")
+"""What the first bytes of a zip archive have that is a spreadsheet."""
+_START = 512
+"""Bytes of a file by which it is known what it is."""
+WESTERN = "farm.windows-1252"
+"""How bytes that are no UTF-8 are read: as Windows-1252, a superset of Latin-1."""
+MAX_BESIDE = 2
+"""Letters beyond ASCII that stand together in Western European text: beside more, it is none."""
 _KEYS_OF_ERRORS = {
     "message",
     "error",
@@ -118,15 +140,19 @@ class Reading:
         zone: tzinfo | None = None,
         on_read: OnShare = unseen,
         foreign: Callable[[dict[str, object]], str] = lambda _: "",
+        style_of: Callable[[dict[str, object]], Respelled | None] = lambda _: as_it_is,
     ) -> None:
         self._paths = list(files)
         self._on_read = on_read
         #: what is wrong with the first object of a file, if it is of another source
         self._foreign = foreign
+        #: how the keys of an object are to be spelled; None: it is of another kind
+        self._style_of = style_of
         self._read = 0
         self._zone = zone
         self._path = STDIN
-        self._record = 0
+        #: of the present record, by which messages name it
+        self.number = 0
         #: why records were left out, and how many of each
         self.left_out: Counter[str] = Counter()
         self._total = 0
@@ -166,8 +192,12 @@ class Reading:
 
     def objects_of(self, text: TextIO, before: str = "") -> Iterator[dict[str, object]]:
         """Yield the JSON objects of one text; ``before``: what was read of it already."""
+        style: Respelled | None = None
         try:
-            yield from objects(text, before)
+            for value in objects(text, before):
+                # one client wrote all of a file
+                style = style or self._style_of(value)
+                yield value if style in (None, as_it_is) else style(value)
         except UnicodeDecodeError:
             raise
         except ValueError as error:
@@ -183,10 +213,10 @@ class Reading:
                 self._on_read(min(1.0, self._read / whole))
 
         for path in self._paths:
-            self._path, self._record = path, 0
+            self._path, self.number = path, 0
             with file_access(self._path, "be read", TraceError), _opened(self._path) as binary:
                 hashed = _Hashed(binary, count)
-                text = _text_of(hashed)
+                text = _text_of(hashed, path)
                 yield text
                 if hashed.size == 0:
                     raise TraceError(f"{self._path}: is empty; allowed: records")
@@ -205,7 +235,7 @@ class Reading:
 
     def count(self, records: int = 1) -> None:
         """Count records: messages name the last of them by its number."""
-        self._record += records
+        self.number += records
         self._total += records
 
     def record(self, found: object, kind: type[T]) -> T:
@@ -235,12 +265,16 @@ class Reading:
         """Raise TraceError for the present record: the file is not what it is read as."""
         raise TraceError(self._at_record(why))
 
+    def refuse_file(self, why: str) -> NoReturn:
+        """Raise TraceError for the present file as a whole."""
+        raise TraceError(f"{self._path}: {why}")
+
     def unreadable(self, why: str) -> NoReturn:
         """Raise UnreadableError for the present record, which ``attempts`` leaves out."""
         raise UnreadableError(self._at_record(why))
 
     def _at_record(self, why: str) -> str:
-        where = f"record {self._record}" if self._record else "first record"
+        where = f"record {self.number}" if self.number else "first record"
         return f"{self._path}: {where}: {why}"
 
     def leave_out_unreadable(self, why: str) -> None:
@@ -357,19 +391,23 @@ class Reading:
     def attempts(
         self, records: Iterable[T], made: Callable[[T, Reading], Attempt]
     ) -> Iterator[Attempt]:
+        """Yield the attempts that are made of records; see ``made``."""
+        return self.made(records, made)
+
+    def made(self, records: Iterable[T], make: Callable[[T, Reading], U]) -> Iterator[U]:
         """Yield what is made of records; those that are left out are counted by the reason.
 
         A record that cannot be read is left out, too: see ``end``.
         """
         for one in records:
             try:
-                attempt = made(one, self)
+                result = make(one, self)
             except _LeftOutError as why:
                 self.left_out[str(why)] += 1
             except UnreadableError as error:
                 self._count_unreadable(str(error))
             else:
-                yield attempt
+                yield result
 
 
 def is_error_of_server(value: Mapping[str, object]) -> bool:
@@ -422,13 +460,49 @@ class _Hashed(io.RawIOBase):
         return self._hash.hexdigest()
 
 
-def _text_of(binary: io.RawIOBase) -> TextIO:
+def _text_of(binary: io.RawIOBase, path: Path) -> TextIO:
     buffered: Any = io.BufferedReader(binary, 1 << 16)
     if buffered.peek(2)[:2] == GZIP:
         buffered = io.BufferedReader(cast("Any", gzip.GzipFile(fileobj=buffered)), 1 << 16)
         if buffered.peek(2)[:2] == GZIP:
             raise gzip.BadGzipFile(PACKED_TWICE)
-    return io.TextIOWrapper(buffered, encoding_of(buffered.peek(2)), newline="")
+    first = buffered.peek(_START)[:_START]
+    _refuse_no_text(path, first)
+    encoding = encoding_of(first)
+    return io.TextIOWrapper(buffered, encoding, _errors_of(encoding), newline="")
+
+
+def _refuse_no_text(path: Path, first: bytes) -> None:
+    """Raise TraceError for a file of another kind, which is known by its first bytes."""
+    what = _NO_TEXT.get(first[:4]) or _NO_TEXT.get(first[:3])
+    if what is None:
+        return
+    if first.startswith(b"PK") and any(part in first for part in _IN_SPREADSHEETS):
+        what = "a spreadsheet; allowed: its table, saved as CSV"
+    raise TraceError(f"{path}: found {what}")
+
+
+def _errors_of(encoding: str) -> str:
+    return WESTERN if encoding == "utf-8-sig" else "strict"
+
+
+def _western(error: UnicodeError) -> tuple[str, int]:
+    """Return a byte that is no UTF-8 as Windows-1252 has it, as spreadsheets save tables.
+
+    Raises the error for what is no text of a Western European language: damage, or a binary file.
+    """
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    beside = error.object[error.start : error.start + MAX_BESIDE + 1]
+    if len(beside) > MAX_BESIDE and min(beside) >= 0x80:
+        raise error
+    try:
+        return error.object[error.start : error.start + 1].decode("cp1252"), error.start + 1
+    except UnicodeDecodeError:
+        raise error from None
+
+
+codecs.register_error(WESTERN, _western)
 
 
 @contextmanager
@@ -441,8 +515,15 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 
 
 def encoding_of(first: bytes) -> str:
-    """Return how text is encoded that begins so: UTF-16 (as PowerShell writes) by its mark."""
-    return "utf-16" if first[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    """Return how text is encoded that begins so.
+
+    UTF-16, as PowerShell writes it, is known by its mark, or by the zeros between its letters.
+    """
+    if first[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "utf-16"
+    if first[1:2] == first[3:4] == b"\0":
+        return "utf-16-le"
+    return "utf-16-be" if first[:1] == first[2:3] == b"\0" else "utf-8-sig"
 
 
 def read_bytes(path: Path) -> bytes:
@@ -473,9 +554,11 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a UTF-8 file, or of UTF-16 that says so (gzip allowed)."""
+    """Return the text of a file in UTF-8, UTF-16 or Windows-1252 (gzip allowed)."""
     try:
         content = read_bytes(path)
-        return content.decode(encoding_of(content))
+        _refuse_no_text(path, content[:_START])
+        encoding = encoding_of(content)
+        return content.decode(encoding, _errors_of(encoding))
     except UnicodeDecodeError as error:
         raise TraceError(f"{path}: byte {error.start} is not UTF-8 text") from None

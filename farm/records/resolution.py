@@ -148,9 +148,13 @@ def _step_of_instants(attempts: AttemptColumns) -> float:
         _step_of(instants)
         for instants in (attempts.submitted_at, attempts.started_at, attempts.finished_at)
     )
+    pairs = [(starts, arrivals), (ends, starts)]
+    waits = attempts.waited[attempts.waited > 0]
+    if len(np.unique(waits)) >= LIMITS.min_distinct_of_many:
+        pairs.append((_step_of(waits), arrivals))  # starts are arrivals and rounded waits
     rounded = [
         step
-        for step, before in ((starts, arrivals), (ends, starts))
+        for step, before in pairs
         if before < step <= LIMITS.max_share_of_mean * float(attempts.ran.mean())
     ]
     return max(rounded, default=0.0)

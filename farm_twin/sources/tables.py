@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import csv
 import re
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice, repeat
+from contextlib import suppress
+from itertools import chain, islice, tee
 from typing import TextIO
 
 from farm.columns import Floats
+from farm.core.errors import TraceError
 from farm.records.attempt import Attempt
 from farm.records.foreign_columns import (
     CALENDAR,
@@ -31,9 +34,11 @@ from farm.records.foreign_columns import (
     stamps,
     table_of,
     time_of,
+    times_named,
     with_recognised,
     with_units,
 )
+from farm.records.notation import INSTANTS, Notation, notation_of, without_endings
 from farm.records.reading import Reading, UnreadableError
 
 #: rows of a table that are read together, some megabytes
@@ -47,28 +52,36 @@ MOST = 1e12
 MANY = 1000
 NO_ELIGIBILITY = "without a time of eligibility, their waits not known"
 """What is noted of rows that started, and do not say from when they waited."""
+MAX_LINES = 1000
+"""Lines that a row of a table may have, in its quotes."""
 NO_UNIT = "without a unit, taken as seconds"
 """What is noted of rows whose spans are numbers, and whose column does not say of what."""
-INSTANTS = ("submitted", "eligible", "started", "finished")
+SPANS = ("duration", "wait")
+TIMES = (*INSTANTS, *SPANS)
 NAMES = ("id", "job", "runner", "platform", "kind", "matrix", "user")
+Row = tuple[dict[str, str], dict[str, str]]
+"""The values of a row by our names, and the units of its times."""
 KNOWN = {*INSTANTS, *NAMES, "duration", "wait", "result", "slots", "attempt"}
 
 
 def read_csv(reading: Reading, fields: Mapping[str, str]) -> Iterator[Attempt]:
     """Yield the rows of tables as attempts; ``fields``: their columns, by our names."""
+    fields, mapped = without_endings(fields)
     for text in reading.texts():
-        yield from _Table(text, fields, reading).attempts()
+        yield from _Table(text, fields, mapped, reading).attempts()
 
 
 def read_jsonl(reading: Reading, fields: Mapping[str, str]) -> Iterator[Attempt]:
     """Yield objects as attempts; ``fields``: their members, by our names (``a.b``: b of a)."""
-    yield from reading.attempts(_given(_members(reading), fields, reading), _attempt)
+    fields, mapped = without_endings(fields)
+    given = _given(_members(reading), fields, reading)
+    yield from reading.attempts(_plain(given, "", mapped, reading), _attempt)
 
 
 def _members(reading: Reading) -> Iterator[dict[str, str]]:
     """Yield the members of objects; those that only others have are empty."""
     for text in reading.texts():
-        objects = reading.objects_of(text)
+        objects = chain.from_iterable(map(_rows_in, reading.objects_of(text)))
         some = list(islice(objects, MANY))
         names: dict[str, object] = dict.fromkeys(name for one in some for name, _ in _flat(one))
         for one in chain(some, objects):
@@ -78,19 +91,73 @@ def _members(reading: Reading) -> Iterator[dict[str, str]]:
             yield {name: _text(value) for name, value in members.items()}
 
 
+def _rows_in(value: dict[str, object]) -> Iterator[dict[str, object]]:
+    """Yield the objects in an answer around them, as ``{"data": [{…}, …]}``; else this one."""
+    flat = list(_flat(value))
+    lists = [found for _, found in flat if isinstance(found, list) and found]
+    has_times = any(time is not None for time, _ in times_named(name for name, _ in flat).values())
+    if has_times or len(lists) != 1 or not all(isinstance(one, dict) for one in lists[0]):
+        yield value
+        return
+    yield from lists[0]
+
+
+class _NoRow(list[str]):
+    """What is wrong with a row that is none, instead of its cells."""
+
+
+def _cells(lines: Iterable[str], separator: str) -> Iterator[list[str]]:
+    """Yield the cells of each row, or what is wrong with it.
+
+    A row with a quote that nothing closes has all that follows, by the rules; so it is taken for
+    one line, and the lines behind it are read again.
+    """
+    left = iter(lines)
+    again: deque[str] = deque()
+    of_row: list[str] = []
+
+    def read() -> Iterator[str]:
+        while True:
+            line = again.popleft() if again else next(left, "")
+            if not line:
+                return
+            of_row.append(line)
+            if len(of_row) > MAX_LINES:
+                raise csv.Error(f"a quote that is not closed within {MAX_LINES} lines")
+            yield line
+
+    rows = csv.reader(read(), delimiter=separator, strict=True)
+    while True:
+        of_row.clear()
+        try:
+            yield next(rows)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield _NoRow([str(error)])
+            again.extendleft(reversed(of_row[1:]))
+            rows = csv.reader(read(), delimiter=separator, strict=True)
+
+
 class _Table:
     """A table whose rows are read together where all of them are as usual, and else one by one.
 
     Both ways give the same attempts; only one by one are records left out, and errors told.
     """
 
-    def __init__(self, text: TextIO, fields: Mapping[str, str], reading: Reading) -> None:
+    def __init__(
+        self, text: TextIO, fields: Mapping[str, str], mapped: Notation, reading: Reading
+    ) -> None:
         self._fields = fields
+        self._mapped = mapped
         self._reading = reading
         try:
-            self._header, self._rows = table_of(text)
+            self._header, rows = table_of(text)
         except csv.Error as error:
             reading.refuse(f"not a table: {error}")
+        self._separator = rows.dialect.delimiter
+        #: the lines, and once more those of the present block
+        self._lines, self._lines_of_block = tee(text)
         if amiss := missing_column(fields, self._header):
             reading.refuse(amiss)
         #: the place of each column among a row's cells
@@ -99,34 +166,70 @@ class _Table:
         self._used: tuple[dict[str, str], dict[str, str]] | None = None
 
     def attempts(self) -> Iterator[Attempt]:
-        """Yield the rows as attempts."""
+        """Yield the rows as attempts.
+
+        The first block shows how dates and numbers are written, or else all of them do.
+        """
         reading = self._reading
-        for rows in self._blocks():
-            attempts = self._attempts_together(rows)
+        blocks = self._blocks()
+        first = next(blocks, [])
+        # the first row alone: it shows which columns there are
+        known = [first[:1], first[1:]]
+        try:
+            notation = self._notation_in(first)
+        except ValueError:
+            known.extend(blocks)
+            try:
+                notation = self._notation_in(chain.from_iterable(known))
+            except ValueError as error:
+                reading.refuse_file(str(error))
+        for rows in filter(None, chain(known, blocks)):
+            attempts = None
+            if notation == Notation():
+                attempts = self._attempts_together(rows)
             if attempts is None:
                 given = _given(self._sound(rows), self._fields, reading)
-                yield from reading.attempts(given, _attempt)
+                plain = (_read_by(notation, row, reading) for row in given)
+                yield from reading.attempts(plain, _attempt)
             else:
                 reading.count(len(rows))
                 yield from attempts
 
+    def _notation_in(self, rows: Iterable[list[str]]) -> Notation:
+        """Return how these rows have dates and numbers. Raises ValueError."""
+        sound = [cells for cells in rows if len(cells) == len(self._header)]
+        used: dict[str, str] = {}
+        with suppress(TraceError):  # it is raised again at the first row
+            used, _ = _places(dict.fromkeys(self._header, ""), self._fields, self._reading)
+        columns = {}
+        for name in TIMES:
+            if name in used:
+                place = self._places[used[name]]
+                columns[name] = [text for cells in sound if (text := cells[place].strip())]
+        return notation_of(columns, self._separator, self._mapped)
+
     def _blocks(self) -> Iterator[list[list[str]]]:
         """Yield the rows, some at a time; an error comes after the rows that precede it."""
         error: Exception | None = None
-        # the first row alone: it shows which columns there are
-        for size in chain([1], repeat(ROWS_AT_ONCE)):
+        reader = csv.reader(self._lines, delimiter=self._separator, strict=True)
+        rows: Iterator[list[str]] = reader
+        lines = 0
+        while error is None:
             block: list[list[str]] = []
             try:
-                for row in islice(self._rows, size):
+                for row in islice(rows, ROWS_AT_ONCE):
                     block.append(row)  # noqa: PERF402 - so that an error leaves those before it
+            except csv.Error:  # from here on, each row is looked at by itself
+                rows = _cells(self._lines_of_block, self._separator)
+                continue
             except Exception as raised:  # noqa: BLE001 - raised again below
                 error = raised
-            if block:
-                yield block
-            if error is not None or len(block) < size:
+            if rows is reader:
+                deque(islice(self._lines_of_block, reader.line_num - lines), maxlen=0)
+                lines = reader.line_num
+            if not block:
                 break
-        if isinstance(error, csv.Error):
-            self._reading.refuse(f"not a table: {error}")
+            yield block
         if error is not None:
             raise error
 
@@ -138,6 +241,9 @@ class _Table:
             if not cells:
                 continue
             reading.count()
+            if isinstance(cells, _NoRow):
+                reading.leave_out_unreadable(f"not a row of a table: {cells[0]}")
+                continue
             if cells == header:  # of the next file, one after the other
                 continue
             if len(cells) == len(header) + 1 and not cells[-1]:
@@ -324,7 +430,7 @@ def _instants_together(texts: list[str], unit: str) -> list[float | None]:
 
 def _given(
     rows: Iterable[dict[str, str]], fields: Mapping[str, str], reading: Reading
-) -> Iterator[tuple[dict[str, str], dict[str, str]]]:
+) -> Iterator[Row]:
     """Yield the values of each row by our names, and the units of the times."""
     places: dict[str, str] = {}
     units: dict[str, str] = {}
@@ -334,6 +440,51 @@ def _given(
             places, units = _places(row, fields, reading)
             names = row.keys()
         yield {ours: row.get(theirs, "").strip() for ours, theirs in places.items()}, units
+
+
+def _plain(
+    rows: Iterable[Row], separator: str, mapped: Notation, reading: Reading
+) -> Iterator[Row]:
+    """Yield rows with dates and numbers of times as they are read, however the table has them.
+
+    Some rows show how that is; if they do not, all of them are looked at.
+    """
+    rows = iter(rows)
+    numbered = ((reading.number, row) for row in rows)
+    some = list(islice(numbered, MANY))
+    try:
+        notation = _notation(some, separator, mapped)
+    except ValueError:
+        some.extend(numbered)
+        try:
+            notation = _notation(some, separator, mapped)
+        except ValueError as error:
+            reading.refuse_file(str(error))
+    last = reading.number
+    for number, row in some:
+        reading.number = number
+        yield _read_by(notation, row, reading)
+    reading.number = last
+    if notation == Notation():
+        yield from rows
+    for row in rows:
+        yield _read_by(notation, row, reading)
+
+
+def _read_by(notation: Notation, row: Row, reading: Reading) -> Row:
+    if notation == Notation():
+        return row
+    for remark in notation.remarks:
+        reading.noted[remark] += 1
+    given, units = row
+    instants = {name: notation.instant(given[name]) for name in INSTANTS if name in given}
+    spans = {name: notation.plain(given[name]) for name in SPANS if name in given}
+    return {**given, **instants, **spans}, units
+
+
+def _notation(rows: Sequence[tuple[int, Row]], separator: str, mapped: Notation) -> Notation:
+    columns = {name: [given[name] for _, (given, _) in rows if given.get(name)] for name in TIMES}
+    return notation_of(columns, separator, mapped)
 
 
 def _places(
@@ -362,7 +513,7 @@ def _places(
     return columns, units
 
 
-def _attempt(row: tuple[dict[str, str], dict[str, str]], reading: Reading) -> Attempt:
+def _attempt(row: Row, reading: Reading) -> Attempt:
     given, units = row
     at = _instants(given, units, reading)
     eligible_at = at["eligible"] if "eligible" in given else at["submitted"]

@@ -61,6 +61,7 @@ from farm.records.foreign_columns import (
     with_recognised,
     with_units,
 )
+from farm.records.notation import Notation, notation_of, without_endings
 from farm.records.reading import FIRST, read_text
 from farm.records.sifting import NOISE, refuse_clocks
 from farm.records.table_reader import Kind, blocks, gathered
@@ -90,7 +91,7 @@ def read(path: Path, fields: Mapping[str, str] | None = None) -> Records:
 
 def _table_in(text: str) -> str:
     """Return a text without what stands above its table, and without repeated headers."""
-    while text and is_above_header(text.partition("\n")[0]):
+    while text and is_above_header("".join(text.partition("\n")[:2])):
         text = text.partition("\n")[2]
     header = text.partition("\n")[0]
     again = f"\n{header}\n"
@@ -105,11 +106,13 @@ def _read(path: Path, text: str, fields: Mapping[str, str]) -> Records:
     header = _header(text, path)
     if missing := missing_column(fields, header):
         raise TraceError(f"{path}: {missing}")
+    fields, mapped = without_endings(fields)
     fields = with_recognised(fields, header, RECOGNISED)
     used, units = with_units(fields)
     _check(used, header, path)
     places = {name: place for place, name in enumerate(header)}
     given, refused = _given({ours: places[theirs] for ours, theirs in used.items()}, text, header)
+    given, notation = _plain(given, separator_of(text[:FIRST]), mapped, path)
     times = _times(given, units, refused)
     why = _why_left_out(times)
     rows = np.flatnonzero(why.codes == 0)
@@ -126,7 +129,9 @@ def _read(path: Path, text: str, fields: Mapping[str, str]) -> Records:
         left = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
         raise TraceError(f"{path}: found no job that can be used" + (f": {left}" if left else ""))
     unused = tuple(name for name in header if name not in fields.values())
-    return _records(given, times, details)._replace(left_out=left_out, unused=unused)
+    records = _records(given, times, details)
+    notes = (*records.notes, *(f"all are {remark}" for remark in notation.remarks))
+    return records._replace(left_out=left_out, unused=unused, notes=notes)
 
 
 def _header(text: str, path: Path) -> list[str]:
@@ -219,6 +224,28 @@ def _named(text: str) -> dict[str, str]:
     if is_own or not has_times or any(ours.count(one) > 1 for one in (*INSTANTS, "duration")):
         return {}
     return fields if "submitted" in fields else {}
+
+
+def _plain(
+    given: dict[str, Coded], separator: str, mapped: Notation, path: Path
+) -> tuple[dict[str, Coded], Notation]:
+    """Return the columns with dates and numbers of times as they are read, and how they were."""
+    times = {ours: column for ours, column in given.items() if ours in (*INSTANTS, *SPANS)}
+    try:
+        notation = notation_of(
+            {ours: time.values for ours, time in times.items()}, separator, mapped
+        )
+    except ValueError as error:
+        raise TraceError(f"{path}: {error}") from None
+    if notation == Notation():
+        return given, notation
+    plain = {
+        ours: time.with_values(
+            list(map(notation.instant if ours in INSTANTS else notation.plain, time.values))
+        )
+        for ours, time in times.items()
+    }
+    return {**given, **plain}, notation
 
 
 def _check(fields: Mapping[str, str], header: list[str], path: Path) -> None:

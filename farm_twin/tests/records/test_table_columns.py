@@ -121,6 +121,83 @@ def test_run_times_are_read_as_other_programs_write_them(written: str, tmp_path:
     assert attempt.ran == 400.0
 
 
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-16-le", "utf-16-be", "utf-8-sig"])
+def test_tables_are_read_as_spreadsheets_encode_them(encoding: str, tmp_path: Path):
+    """One name with an umlaut refused the table; each reader of tables reads all of them."""
+    path = tmp_path / "jobs.csv"
+    path.write_bytes(f"{ENDS}\n{TIMES},b\u00fccher\n".encode(encoding))
+
+    [attempt] = import_files([path], "csv").attempts
+    records = read(path)
+
+    assert attempt.runner == "b\u00fccher"
+    assert records.happened is not None
+    assert records.happened.runners is not None
+    assert records.happened.runners.tolist() == ["b\u00fccher"]
+
+
+def test_a_quote_that_is_not_closed_costs_its_row(tmp_path: Path):
+    """It made one cell of all that followed, and the table was refused."""
+    rows = [f"{TIMES},m{number}" for number in range(20)]
+    rows[3] = rows[3].replace("m3", '"m3')
+    rows[5] = rows[5].replace("m5", '"m5\n, of two lines"')
+    path = tmp_path / "jobs.csv"
+    path.write_text("\n".join([ENDS, *rows, ""]))
+
+    bundle = import_files([path])
+
+    runners = {one.runner for one in bundle.attempts}
+    assert runners == {f"m{number}" for number in range(20) if number not in (3, 5)} | {
+        "m5\n, of two lines"
+    }
+    assert "record 4: not a row of a table" in str(bundle.manifest.left_out)
+
+
+@pytest.mark.parametrize(
+    ("header", "row"),
+    [
+        ("created_at,queued_ms,duration_ms", "2026-11-02T09:00:00Z,10000,50000"),
+        ("Created At,Queue Time (min),Duration [h]", "2026-11-02T09:00:00Z,0.1666667,0.0138889"),
+        ("\n  \n# by hand\nsubmitted;started;duration", "46328.375;46328.37511574;50"),
+    ],
+)
+def test_what_columns_say_by_their_names_and_values(header: str, row: str, tmp_path: Path):
+    """Spans in the queue were taken for instants, and a spreadsheet's days for seconds."""
+    path = tmp_path / "jobs.csv"
+    path.write_text(f"{header}\n" + 3 * f"{row}\n")
+
+    first, *_ = import_files([path], "csv", zone=UTC).attempts
+    records = read(path)
+
+    assert (first.submitted_at, first.waited, first.ran) == (
+        1_793_610_000.0,
+        pytest.approx(10.0, abs=0.01),
+        pytest.approx(50.0, abs=0.01),
+    )
+    assert records.happened is not None
+    assert records.happened.waited.tolist() == pytest.approx(3 * [10.0], abs=0.01)
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        lambda job: {"job": job, "runner": {"name": "m"}},
+        lambda job: {"data": [{**job, "runner": "m"}], "next": None},
+        lambda job: {"hits": {"hits": [{"_source": {**job, "agent": "m"}}]}},
+    ],
+)
+def test_rows_of_json_are_found_in_what_is_around_them(wrapped, tmp_path: Path):
+    """An answer with its rows in a list was one row without any known column."""
+    submitted, started, finished = TIMES.split(",")
+    path = tmp_path / "jobs.json"
+    path.write_text(json.dumps(wrapped({"submittedAt": submitted, "started_at": started,
+                                        "finished_at": finished})))  # fmt: skip
+
+    [attempt] = import_files([path]).attempts
+
+    assert (attempt.waited, attempt.ran) == (10.0, 50.0)
+
+
 def test_run_times_of_days_are_read(tmp_path: Path):
     """As Slurm writes them, and ISO 8601."""
     for written in ("1-02:03:04", "P1DT2H3M4S"):
