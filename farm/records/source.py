@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from farm.records.attempt import Attempt
+from farm.records.key_styles import Respelled, as_it_is, has_times, with_times
 from farm.records.reading import Reading
 
 
@@ -25,3 +26,11 @@ class Source(NamedTuple):
     longest_open: float = float("inf")
     #: an id is of one attempt alone, also in the files of several servers or projects
     unique_ids: bool = True
+    #: how its client libraries write its keys, where that is not as it does itself
+    styles: tuple[Respelled, ...] = ()
+
+    def style_of(self, value: dict[str, object]) -> Respelled | None:
+        """Return how the keys of an object are to be spelled; None: it is not this system's."""
+        if self.knows(value):
+            return with_times if self.styles and has_times(value) else as_it_is
+        return next((style for style in self.styles if self.knows(style(value))), None)

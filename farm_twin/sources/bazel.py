@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from farm.records.attempt import Attempt
+from farm.records.key_styles import in_camel_case
 from farm.records.reading import Reading
 from farm.records.source import Source
 from farm_twin.sources.writing import stamp
@@ -48,7 +49,8 @@ class _Spawn(msgspec.Struct, rename="camel"):
 
 def knows(value: dict[str, object]) -> bool:
     """Return whether this is a spawn of Bazel's."""
-    return "mnemonic" in value and "runner" in value
+    is_spelled_otherwise = "target_label" in value
+    return "mnemonic" in value and "runner" in value and not is_spelled_otherwise
 
 
 def read(reading: Reading) -> Iterator[Attempt]:
@@ -101,7 +103,7 @@ def _seconds(span: str | None, reading: Reading) -> float:
     try:
         return float(span.removesuffix("s")) if span else 0.0
     except ValueError:
-        reading.refuse(f"found {span!r:.60}; allowed: seconds as 12.5s")
+        reading.unreadable(f"found {span!r:.60}; allowed: seconds as 12.5s")
 
 
 def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, object]]:
@@ -126,4 +128,4 @@ def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, object]]:
         }
 
 
-SOURCE = Source(read, knows, write)
+SOURCE = Source(read, knows, write, styles=(in_camel_case,))

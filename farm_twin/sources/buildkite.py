@@ -11,7 +11,7 @@ from functools import partial
 
 import msgspec
 
-from farm.records.attempt import Attempt, Result, by_word
+from farm.records.attempt import Attempt, Result, by_word, grouped
 from farm.records.reading import Reading, members
 from farm.records.source import Source
 from farm_twin.sources.writing import by_matrix, stamp
@@ -36,6 +36,8 @@ _NO_DEMAND = frozenset(
         "platform_limiting",
     ]
 )
+#: the types of jobs, of which only the first is work
+_TYPES = ("script", "waiter", "manual", "trigger")
 _OF_THE_FARM = {"agent_stop", "agent_refused", "agent_incompatible", "stack_error"}
 AGENT_LOST = -1
 """The exit status of a job whose agent went silent; then there may be no reason."""
@@ -96,15 +98,43 @@ class _Build(msgspec.Struct):
 def knows(value: dict[str, object]) -> bool:
     """Return whether this is what Buildkite writes."""
     some = members(value, "jobs")[:1]
-    return "number" in value and (isinstance(some[0], dict) if some else "pipeline" in value)
+    if "number" in value and (isinstance(some[0], dict) if some else "pipeline" in value):
+        return True
+    return any(map(_is_job, [value, _event(value).get("job"), *members(value, "items")[:1]]))
+
+
+def _is_job(found: object) -> bool:
+    return isinstance(found, dict) and found.get("type") in _TYPES
+
+
+def _event(value: dict[str, object]) -> dict[str, object]:
+    """Return what a webhook's body, or an event of EventBridge, has of a job and its build."""
+    detail = value.get("detail", value)
+    return detail if isinstance(detail, dict) else {}
+
+
+def _builds_in(value: dict[str, object]) -> list[dict[str, object]]:
+    """Return builds with their jobs: jobs that stand alone are of builds that are little known."""
+    if "jobs" in value:
+        return [value]
+    event = _event(value)
+    build, job = event.get("build"), event.get("job")
+    if isinstance(job, dict) and isinstance(build, dict):
+        # events have uuids where the API has ids
+        named = {"id": build.get("uuid", ""), "pipeline": event.get("pipeline", {}), **build}
+        return [{**named, "jobs": [{"id": job.get("uuid", ""), **job}]}]
+    jobs = [one for one in members(value, "items") or [value] if isinstance(one, dict)]
+    by_build = grouped(filter(_is_job, jobs), lambda one: str(one.get("build_url") or ""))
+    return [{"id": url.rpartition("/")[2], "jobs": some} for url, some in by_build.items()]
 
 
 def read(reading: Reading) -> Iterator[Attempt]:
     """Yield the attempts: a retried job is a new one, which the old one names."""
     for value in reading.objects():
-        if "jobs" not in value:
+        builds = _builds_in(value)
+        if not builds:
             reading.refuse_other(value, "builds with their jobs (without exclude_jobs)")
-        for build in reading.records([value], _Build):
+        for build in reading.records(builds, _Build):
             yield from _of_build(build, reading)
 
 
@@ -130,7 +160,7 @@ def _first(job: str, before: dict[str, str]) -> str:
 
 
 def _attempt(build: _Build, job: _Job, reading: Reading) -> Attempt:
-    if job.type != "script":
+    if job.type != _TYPES[0]:
         reading.leave_out("no work (waits, blocks and triggers)")
     eligible_at = reading.instant(job.runnable_at, "runnable_at")
     started_at = reading.instant(job.started_at, "started_at")

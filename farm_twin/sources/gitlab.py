@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from farm.records.attempt import Attempt, Result, by_word
+from farm.records.key_styles import in_snake_case
 from farm.records.reading import Reading, members, progress
 from farm.records.source import Source
 from farm_twin.sources.writing import by_matrix, stamp
@@ -239,4 +240,4 @@ def _names(attempts: Sequence[Attempt]) -> dict[str, str]:
     return names
 
 
-SOURCE = Source(read, knows, write)
+SOURCE = Source(read, knows, write, styles=(in_snake_case,))

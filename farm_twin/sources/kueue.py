@@ -86,9 +86,16 @@ class _Workload(msgspec.Struct):
 def knows(value: dict[str, object]) -> bool:
     """Return whether this is a Workload, a list of them, or a watch's event."""
     inner = [*members(value, "items"), value.get("object", value)][0]
-    is_workload = isinstance(inner, dict) and inner.get("kind") == "Workload"
+    is_workload = isinstance(inner, dict) and (
+        inner.get("kind") == "Workload" or _has_pods(inner.get("spec"))
+    )
     is_empty = value.get("kind") == "List" and value.get("items") == []
     return is_workload or is_empty or value.get("kind") == "WorkloadList"
+
+
+def _has_pods(spec: object) -> bool:
+    """Return whether this says for which pods a workload is: Go's lists of them have no kind."""
+    return isinstance(spec, dict) and "podSets" in spec
 
 
 def read(reading: Reading) -> Iterator[Attempt]:
@@ -103,8 +110,8 @@ def read(reading: Reading) -> Iterator[Attempt]:
             continue
         if not knows(value):
             reading.refuse_other(value, "Workloads (kubectl get workloads -A -o json)")
-        for one in members(value, "items") if "items" in value else [value.get("object", value)]:
-            workload = reading.record(one, _Workload)
+        listed = members(value, "items") if "items" in value else [value.get("object", value)]
+        for workload in reading.made(listed, _workload):
             metadata = workload.metadata
             metadata.is_deleted = value.get("type") == "DELETED"
             uid = metadata.uid or f"{metadata.namespace}/{metadata.name}"
@@ -117,6 +124,16 @@ def read(reading: Reading) -> Iterator[Attempt]:
         if one.started_at is None and one.platform == one.attributes.get("queue"):
             one.platform = places.get(_queue(one), one.platform)
         yield one
+
+
+def _workload(value: object, reading: Reading) -> _Workload:
+    """Return a workload whose times can be read, each."""
+    workload = reading.record(value, _Workload)
+    reading.needed(workload.metadata.creation_timestamp, "creationTimestamp")
+    reading.instant(workload.metadata.deletion_timestamp, "deletionTimestamp")
+    for condition in workload.status.conditions:
+        reading.instant(condition.last_transition_time, condition.type)
+    return workload
 
 
 def _queue(one: Attempt) -> tuple[str, str]:

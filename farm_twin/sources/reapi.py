@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from farm.records.attempt import Attempt, Result
-from farm.records.reading import Reading
+from farm.records.key_styles import in_camel_case
+from farm.records.reading import Reading, members
 from farm.records.source import Source
 from farm_twin.sources.writing import stamp
 
@@ -67,18 +68,30 @@ def knows(value: dict[str, object]) -> bool:
     """Return whether this is a completed action, or what a client has of one."""
     result = value.get("result", value)
     is_result = isinstance(result, dict) and "executionMetadata" in result
-    return is_result or "historicalExecuteResponse" in value
+    lists_executions = any(map(_is_execution, members(value, "execution")[:1]))
+    is_action = is_result or "historicalExecuteResponse" in value or _is_execution(value)
+    return is_action or lists_executions
+
+
+def _is_execution(found: object) -> bool:
+    """Return whether this is an action in the answer of a build's page."""
+    return isinstance(found, dict) and "executedActionMetadata" in found
 
 
 def read(reading: Reading) -> Iterator[Attempt]:
     """Yield the attempts: an action that is done again is a message of its own."""
-    yield from reading.attempts(reading.objects(), _attempt)
+    for value in reading.objects():
+        actions = [one for one in members(value, "execution") if isinstance(one, dict)]
+        yield from reading.attempts(actions or [value], _attempt)
 
 
 def _attempt(value: dict[str, object], reading: Reading) -> Attempt:
     if not knows(value):
         allowed = "completed actions (historicalExecuteResponse), or results of actions"
         reading.refuse_other(value, allowed)
+    if _is_execution(value):
+        result = {**value, "executionMetadata": value["executedActionMetadata"]}
+        value = {"result": result, "uuid": value.get("executionId", "")}
     whole = {"executeResponse": value if "result" in value else {"result": value}}
     completed = reading.record({"historicalExecuteResponse": whole, **value}, _Completed)
     response = completed.historical_execute_response.execute_response
@@ -157,4 +170,4 @@ def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, object]]:
         }
 
 
-SOURCE = Source(read, knows, write)
+SOURCE = Source(read, knows, write, styles=(in_camel_case,))

@@ -47,6 +47,8 @@ NO_PROCESSORS = "without a column of processors (AllocCPUS), counted as one each
 """What is noted of jobs that may have taken any part of a node."""
 ENDLESS = 2.0**32 - 2
 """From here on a number of seconds is how Slurm writes that there is none."""
+_WAITING = {"PENDING", "REQUEUE_HOLD", "CONFIGURING"}
+"""The states of jobs that have not started."""
 _OPEN = {"PENDING", "RUNNING", "SUSPENDED", "REQUEUE_HOLD", "CONFIGURING", "COMPLETING"}
 
 
@@ -99,8 +101,30 @@ class _Job(msgspec.Struct):
     tres: _Resources = msgspec.field(default_factory=_Resources)
 
 
+class _Queued(msgspec.Struct):
+    """A job of ``squeue --json``, or of slurmrestd's ``/jobs``.
+
+    They are the controller's, not the database's. Of a job that has not started or not ended, the
+    time of that is what is expected.
+    """
+
+    job_id: int
+    submit_time: float | _Number = 0
+    eligible_time: float | _Number = 0
+    start_time: float | _Number = 0
+    end_time: float | _Number = 0
+    job_state: list[str] | str = []
+    name: str = ""
+    user_name: str = ""
+    account: str = ""
+    partition: str = ""
+    nodes: str = ""
+    features: str = ""
+    cpus: float | _Number = 1
+
+
 class _Row(msgspec.Struct):
-    """A job of either form; instants are seconds since 1970."""
+    """A job of any form; instants are seconds since 1970."""
 
     id: str
     submitted_at: float | None
@@ -159,7 +183,30 @@ def _attempts(reading: Reading, nodes: dict[str, list[str]]) -> Iterator[Attempt
             )
 
 
+def _attempt_of_queue(nodes: dict[str, list[str]], value: object, reading: Reading) -> Attempt:
+    job = reading.record(value, _Queued)
+    state = job.job_state if isinstance(job.job_state, str) else " ".join(job.job_state[:1])
+    cpus = job.cpus.number if isinstance(job.cpus, _Number) else job.cpus
+    row = _Row(
+        id=str(job.job_id),
+        submitted_at=_known(job.submit_time),
+        eligible_at=_known(job.eligible_time),
+        started_at=None if state in _WAITING else _known(job.start_time),
+        finished_at=_known(job.end_time),
+        state=state,
+        name=job.name,
+        user=job.user_name,
+        account=job.account,
+        platform=",".join(filter(None, [job.partition, *job.features.split("&")])),
+        slots=max(1, int(cpus)),
+        nodes=job.nodes,
+    )
+    return _attempt(row, nodes, reading)
+
+
 def _attempt_of_json(nodes: dict[str, list[str]], value: object, reading: Reading) -> Attempt:
+    if isinstance(value, dict) and "submit_time" in value:
+        return _attempt_of_queue(nodes, value, reading)
     job = reading.record(value, _Job)
     at = job.time
     asked = sorted({one.name for one in job.tres.requested if one.type == "gres"})
@@ -303,7 +350,7 @@ def _processors(row: dict[str, str], reading: Reading) -> int:
 
 def _attempt(row: _Row, nodes_by_id: dict[str, list[str]], reading: Reading) -> Attempt:
     if row.submitted_at is None:
-        reading.refuse("found no time of submission; allowed: one for each job")
+        reading.unreadable("found no time of submission; allowed: one for each job")
     if "." in row.id:
         reading.leave_out("steps of jobs")
     if row.eligible_at is None:

@@ -29,7 +29,8 @@ _OF_HEADER = (";", "\ufeff;")
 def knows_line(line: str) -> bool:
     """Return whether this is the first line of such a log."""
     if line.startswith(_OF_HEADER):
-        return ":" in line
+        # a table may begin with a column that has no name
+        return ":" in line or not line.strip("\ufeff;\r\n \t") or line.lstrip("\ufeff")[1:2] == " "
     return len(line.split()) == FIELDS and all(map(_is_number, line.split()))
 
 
@@ -51,7 +52,7 @@ def _lines(text: TextIO, header: dict[str, str], reading: Reading) -> Iterator[l
             key, _, value = stripped.lstrip("; \t").partition(":")
             header.setdefault(key.strip(), value.strip())
             continue
-        if not stripped:
+        if not stripped or stripped.startswith("#"):
             continue
         reading.count()
         words = stripped.split()

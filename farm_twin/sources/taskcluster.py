@@ -8,6 +8,7 @@ The workers' pages say when each was requested.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -94,19 +95,18 @@ def read(reading: Reading) -> Iterator[Attempt]:
     stored = _Store()
     for value in reading.objects():
         if "tasks" in value:
-            for one in members(value, "tasks"):
-                found.extend(_attempts(reading.record(one, _Listed), reading))
+            for listed in reading.records(members(value, "tasks"), _Listed):
+                found.extend(_attempts(listed, reading))
         elif _is_status(value.get("status")):
-            found.extend(_attempts(reading.record(value, _Listed), reading))
+            for listed in reading.records([value], _Listed):
+                found.extend(_attempts(listed, reading))
         elif "taskId" in value:
-            found.extend(_attempts(_Listed(reading.record(value, _Status)), reading))
+            for status in reading.records([value], _Status):
+                found.extend(_attempts(_Listed(status), reading))
         elif "events" in value:
             stored.take(value, reading)
         elif "workers" in value:
-            for one in members(value, "workers"):
-                worker = reading.record(one, _Worker)
-                name = f"{worker.worker_group}/{worker.worker_id}"
-                created[name] = reading.instant(worker.created, "created")
+            created |= reading.made(members(value, "workers"), _requested)
         else:
             reading.refuse_other(
                 value, "a task group (tasks), a task's status, or a pool's workers"
@@ -119,6 +119,12 @@ def read(reading: Reading) -> Iterator[Attempt]:
         yield attempt
 
 
+def _requested(value: object, reading: Reading) -> tuple[str, float | None]:
+    """Return a worker's name, and when it was requested."""
+    worker = reading.record(value, _Worker)
+    return f"{worker.worker_group}/{worker.worker_id}", reading.instant(worker.created, "created")
+
+
 class _Store:
     """The tasks in a datastore.json, as its simulator and ``farm admin export`` write it."""
 
@@ -128,10 +134,11 @@ class _Store:
 
     def take(self, value: dict[str, object], reading: Reading) -> None:
         """Read events: instant, what happened, and to which task; others are of workers."""
-        for event in members(value, "events"):
-            at, name, task, *more = reading.record(event, list[Any]) + 3 * [None]
+        for event in reading.records(members(value, "events"), list[Any]):
+            at, name, task, *more = event + 3 * [None]
             if not (isinstance(at, int | float) and isinstance(task, str)):
-                reading.refuse(f"found {event!r:.60}; allowed: time, name, id")
+                reading.leave_out_unreadable(f"found {event!r:.60}; allowed: time, name, id")
+                continue
             if str(name).startswith("task-"):
                 known = self._tasks.setdefault(task, {})
                 known[name] = at / 1000
@@ -154,39 +161,42 @@ class _Store:
 
 
 def _attempts(listed: _Listed, reading: Reading) -> Iterator[Attempt]:
-    status, metadata = listed.status, listed.task.metadata
     # a task that ended before it was scheduled gets a run only to say so
-    runs = [one for one in status.runs if one.reason_created != "exception"]
+    runs = [one for one in listed.status.runs if one.reason_created != "exception"]
     if not runs:
         reading.left_out["unscheduled"] += 1
+    yield from reading.attempts(runs, partial(_attempt, listed))
+
+
+def _attempt(listed: _Listed, run: _Run, reading: Reading) -> Attempt:
+    status, metadata = listed.status, listed.task.metadata
     created_at = reading.instant(listed.task.created, "created")
-    for run in runs:
-        eligible_at = reading.needed(run.scheduled, "scheduled")
-        finished_at = reading.instant(run.resolved, "resolved")
-        reason = run.reason_resolved or ""
-        result = _RESULTS.get(reason, "failed")
-        if finished_at is None and result != "cancelled":
-            result = "open"
-        started_at = reading.instant(run.started, "started")
-        if reason == "claim-expired":
-            reading.noted["ended by an expired claim, up to 20 minutes after their workers"] += 1
-        has_worker = started_at is not None and run.worker_id
-        yield Attempt(
-            id=f"{status.task_id}/{run.run_id}",
-            submitted_at=eligible_at if created_at is None or run.run_id else created_at,
-            eligible_at=eligible_at,
-            started_at=started_at,
-            finished_at=finished_at,
-            result=result,
-            job=status.task_id,
-            attempt=run.run_id + 1,
-            runner=f"{run.worker_group}/{run.worker_id}" if has_worker else "",
-            platform=status.task_queue_id or f"{status.provisioner_id}/{status.worker_type}",
-            kind=metadata.name,
-            matrix=status.task_group_id,
-            user=metadata.owner,
-            attributes={"project": status.project_id or "", "level": _level(status)},
-        )
+    eligible_at = reading.needed(run.scheduled, "scheduled")
+    finished_at = reading.instant(run.resolved, "resolved")
+    reason = run.reason_resolved or ""
+    result = _RESULTS.get(reason, "failed")
+    if finished_at is None and result != "cancelled":
+        result = "open"
+    started_at = reading.instant(run.started, "started")
+    if reason == "claim-expired":
+        reading.noted["ended by an expired claim, up to 20 minutes after their workers"] += 1
+    has_worker = started_at is not None and run.worker_id
+    return Attempt(
+        id=f"{status.task_id}/{run.run_id}",
+        submitted_at=eligible_at if created_at is None or run.run_id else created_at,
+        eligible_at=eligible_at,
+        started_at=started_at,
+        finished_at=finished_at,
+        result=result,
+        job=status.task_id,
+        attempt=run.run_id + 1,
+        runner=f"{run.worker_group}/{run.worker_id}" if has_worker else "",
+        platform=status.task_queue_id or f"{status.provisioner_id}/{status.worker_type}",
+        kind=metadata.name,
+        matrix=status.task_group_id,
+        user=metadata.owner,
+        attributes={"project": status.project_id or "", "level": _level(status)},
+    )
 
 
 def _level(status: _Status) -> str:

@@ -74,6 +74,14 @@ def task(*runs: dict[str, Any]) -> dict[str, Any]:
     return {"status": {"taskId": "T", "taskQueueId": "p/linux", "runs": numbered}}
 
 
+def tasks(count: int) -> list[dict[str, Any]]:
+    """Return tasks of one run each."""
+    found = [task({}) for _ in range(count)]
+    for number, one in enumerate(found):
+        one["status"]["taskId"] = f"T{number}"
+    return found
+
+
 SACCT = "JobIDRaw|Submit|Eligible|Start|End|State|AllocCPUS|NodeList|Partition|Planned|ReqTRES"
 
 
@@ -137,6 +145,14 @@ def workload(spec: dict[str, Any] | None = None, **times: str) -> dict[str, Any]
 ADMITTED = {"QuotaReserved": at("09:00:05"), "Admitted": at("09:00:10"),
             "Finished": at("09:01:00")}  # fmt: skip
 OTHER = {"id": 9, "name": "other"}
+
+
+def workloads(count: int) -> list[dict[str, Any]]:
+    """Return workloads that waited 10 s and ran 50 s."""
+    found = [workload(**ADMITTED) for _ in range(count)]
+    for number, one in enumerate(found):
+        one["metadata"]["uid"] = f"w{number}"
+    return found
 
 
 class Trap(NamedTuple):
@@ -470,9 +486,23 @@ def test_two_records_are_recognised_and_kept_apart(source: str, records: list[An
         ("buildkite", [buildkite(*({"name": []} if n == 3 else {} for n in range(12)))]),
         ("buildkite", [buildkite(*({} for _ in range(12))),
                        {"number": 2, "pipeline": "p", "jobs": []}]),
+        ("taskcluster", [{"tasks": [*tasks(11), task({"scheduled": None})]}]),
+        ("taskcluster", [*tasks(11), task({"started": "soon"})]),
+        ("taskcluster", [*tasks(11), {"taskId": 7, "runs": None}]),
+        ("taskcluster", [*tasks(11), {"workers": [{"workerId": "w", "created": "x"}]}]),
+        ("kueue", [{"kind": "List", "items": [*workloads(11), workload() | {"spec": 7}]}]),
+        ("kueue", [*workloads(11), workload(Admitted="soon")]),
+        ("slurm", slurm(*(f"{n}|2026-11-02T09:00:00|2026-11-02T09:00:00|2026-11-02T09:00:10|"
+                          f"2026-11-02T09:01:00|COMPLETED|1|n{n}|cpu||" for n in range(11)),
+                        "11|Unknown|Unknown|Unknown|Unknown|COMPLETED|1|n1|cpu||")),
+        ("bazel", [{"mnemonic": "M", "runner": "remote", "targetLabel": f"//a:{n}",
+                    "metrics": {"startTime": at("09:00:00"), "queueTime": queued}}
+                   for n, queued in enumerate([*11 * ["1s"], "long"])]),
     ],
 )  # fmt: skip
-def test_a_record_that_cannot_be_read_is_left_out(source: str, records: list[Any], tmp_path: Path):
+def test_a_record_that_cannot_be_read_is_left_out(
+    source: str, records: list[Any] | str, tmp_path: Path
+):
     """One null of an API in a year of records is not the end of all of them."""
     bundle = read(Trap(source, records), tmp_path / "log")
     assert len(bundle.attempts) >= 11
