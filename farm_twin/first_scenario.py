@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from datetime import UTC
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -13,10 +14,10 @@ from unicodedata import normalize
 
 import msgspec
 
-from farm.core.errors import FarmError, InputError, TraceError
+from farm.core.errors import InputError, TraceError
 from farm.core.model import Job, Platform
 from farm.records.attempt_columns import AttemptColumns
-from farm.records.bundle import is_bundle
+from farm.records.bundle import Bundle, is_bundle, write_bundle
 from farm.records.foreign_columns import CALENDAR
 from farm.records.reading import OnShare, part, unseen
 from farm.records.traces import format_of, read_records
@@ -31,7 +32,7 @@ from farm_twin.diagnosis.evidence import Finding
 from farm_twin.diagnosis.figures import PlatformFigures, examine
 from farm_twin.diagnosis.sanity import Examined, findings
 from farm_twin.importing import load_records, source_of
-from farm_twin.sources import SOURCES
+from farm_twin.sources import TABLES
 from farm_twin.twins.candidates import Candidate, Document
 from farm_twin.twins.pool_shapes import PoolLoad, Shape, pools_of
 from farm_twin.twins.scenario_text import pool_keys, scheduling_lines
@@ -51,6 +52,7 @@ def scenario_of_trace(
     on_read: OnShare = unseen,
     *,
     strict: bool = False,
+    beside: Path | None = None,
 ) -> tuple[str, list[str]]:
     """Return a scenario that plays a trace, with a pool for each of its platforms, as YAML.
 
@@ -63,15 +65,50 @@ def scenario_of_trace(
         fields: of a table: for each part of a job the column that has it.
         on_read: is given how much is done, 0 to 1.
         strict: a trace that a check finds doubtful is refused.
+        beside: where records that are no trace, of a CI system or in a folder, become a bundle,
+            which the scenario plays; None: they are refused.
 
-    Raises TraceError for a trace that cannot be read, or is refused, InputError for other records.
+    Raises TraceError for a trace that cannot be read, or is refused.
     """
-    options = TraceOptions(fields=None if fields is None else dict(fields))
     try:
-        records = read_records(trace, None, options)
-    except TraceError:
-        _refuse_records(trace)
+        return _scenario_of(trace, path, fields, on_read, strict=strict)
+    except TraceError as error:
+        if beside is None or is_bundle(trace):
+            raise
+        bundle = _records_in(trace, fields, error)
+    if beside.exists():
+        raise InputError(f"{beside}: exists already, and the records would be kept there")
+    write_bundle(beside, bundle)
+    try:
+        text, remarks = _scenario_of(beside, beside.name, None, on_read, strict=strict)
+    except BaseException:
+        shutil.rmtree(beside)
         raise
+    kept = f"{beside}: written; the scenario plays the jobs in it"
+    return text, [*bundle.manifest.remarks, *remarks, kept]
+
+
+def _records_in(trace: Path, fields: Mapping[str, str] | None, error: TraceError) -> Bundle:
+    """Return the records in files that are no trace. Raises what reading them as one raised."""
+    try:
+        source = source_of([trace])
+        columns = fields if source in TABLES else None
+        return load_records([trace], source, columns)
+    except TraceError as reason:
+        is_table = trace.is_file() and format_of(trace, None) != "batsim"
+        raise (error if is_table else reason) from None
+
+
+def _scenario_of(
+    trace: Path,
+    path: str,
+    fields: Mapping[str, str] | None,
+    on_read: OnShare,
+    *,
+    strict: bool,
+) -> tuple[str, list[str]]:
+    options = TraceOptions(fields=None if fields is None else dict(fields))
+    records = read_records(trace, None, options)
     jobs = list(trace_jobs(records, options, records.name))
     _refuse_some_without_platform(jobs, trace)
     on_read(0.3)
@@ -81,18 +118,6 @@ def scenario_of_trace(
             raise TraceError(f"{trace}: --strict: {finding.rule}: {finding.text}")
     remarks = [*records.remarks, *_in_words(recorded.findings)]
     return _fitting(jobs, path, fields, recorded), remarks
-
-
-def _refuse_records(trace: Path) -> None:
-    """Raise InputError if this is no trace but records of a CI system, with what makes it one."""
-    source = None
-    with suppress(FarmError):
-        source = source_of([trace])
-    if source in SOURCES:
-        raise InputError(
-            f"{trace}: found records of {source}; allowed: a bundle of them, as by farm import "
-            f"{source} {trace} -o BUNDLE"
-        )
 
 
 def _refuse_some_without_platform(jobs: Sequence[Job], trace: Path) -> None:
@@ -148,7 +173,8 @@ def _recorded(trace: Path, fields: Mapping[str, str] | None, on_share: OnShare) 
     try:
         source = None if is_bundle(trace) else trace_format
         columns = None if trace_format == "swf" else fields
-        bundle = load_records([trace], source, columns, on_read=part(on_share, 0.0, 0.3))
+        # as the trace itself is read: times without a zone are of UTC
+        bundle = load_records([trace], source, columns, UTC, part(on_share, 0.0, 0.3))
     except TraceError:  # the jobs were read: it does not say when they started
         return Recorded()
     pools = pools_of(bundle)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, tzinfo
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 from farm.core.errors import InputError, TraceError, not_among
 from farm.records.attempt import Attempt
 from farm.records.attempt_columns import AttemptColumns
-from farm.records.bundle import Bundle, bundle_of, read_bundle, refuse_other_folder
+from farm.records.bundle import Bundle, bundle_of, is_bundle, read_bundle, refuse_other_folder
 from farm.records.foreign_columns import is_above_header
 from farm.records.reading import FIRST, OnShare, Reading, unseen
 from farm.records.resolution import resolution_of
@@ -24,6 +25,14 @@ NAMES = (*SOURCES, *TABLES, *LOGS)
 ROUNDED = "began by a sliver before the job ahead on their runner had ended"
 """What is noted of jobs whose times were rounded begins so."""
 WANTED = f"a table with a line of column names, or the JSON of {', '.join(SOURCES)}"
+ENDINGS = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".txt", ".swf")
+"""How the names of files of records end, where a folder is given; they may be packed."""
+MAX_FILES = 10_000
+"""Files of a folder from which on it is taken for one of anything."""
+RUN = "meta.json"
+"""A file of each run, whose folder has no records of another farm."""
+OTHERS = frozenset(("fetched.json", "readme.txt"))
+"""Files beside records, as farm fetch leaves them."""
 _YAML, _BETWEEN = re.compile(r"---|[A-Za-z_]\w*:(\s|$)"), re.compile("[,;|\t]")
 
 
@@ -38,10 +47,9 @@ def load_records(
 
     ``on_read`` is given how much of the files is read, 0 to 1.
     """
-    bundles = [path for path in paths if path.is_dir()]
+    bundles = [path for path in paths if is_bundle(path)]
     if not bundles:
         return import_files(paths, source, fields, zone, on_read)
-    refuse_other_folder(bundles[0])
     if len(paths) > 1 or source is not None or fields:
         raise InputError(
             f"{bundles[0]}: found a bundle beside other files or options; allowed: one bundle, "
@@ -59,16 +67,21 @@ def import_files(
 ) -> Bundle:
     """Return the records in the files of a source. Raises TraceError with the record that is wrong.
 
-    ``source`` is recognised by the first object, or line, if absent; ``fields`` are the columns of
-    a table by our names (see ``farm_twin.sources.tables``); ``zone`` is that of instants
-    without one. ``on_read`` is given how much is read.
+    Of a folder all files of records are read, together. ``source`` is recognised by the first
+    object, or line, if absent; ``fields`` are the columns of a table by our names (see
+    ``farm_twin.sources.tables``); ``zone`` is that of instants without one. ``on_read`` is given
+    how much is read.
     """
+    files = files_in(files)
     source = source or source_of(files)
     if source not in NAMES:
         raise InputError(f"source: {not_among(source, NAMES)}")
     if fields and source not in TABLES:
         raise InputError(f"--column: found with {source}; allowed: with {', '.join(TABLES)}")
     reading = Reading(files, zone, on_read, partial(_foreign, source))
+    if source in SOURCES:
+        style_of = SOURCES[source].style_of
+        reading = Reading(files, zone, on_read, partial(_foreign, source), style_of)
     found: Iterable[Attempt]
     resolution = 0.0
     longest_open = float("inf")
@@ -94,6 +107,37 @@ def import_files(
     return bundle_of(source, attempts, reading, resolution, zone or UTC)
 
 
+def files_in(paths: Sequence[Path]) -> list[Path]:
+    """Return the files, those of folders by their names. Raises TraceError for one without any."""
+    files: list[Path] = []
+    for path in paths:
+        if not path.is_dir():
+            files.append(path)
+            continue
+        inside = [] if (path / RUN).is_file() else sorted(_inside(path))
+        if not inside:
+            refuse_other_folder(path)
+        files += inside
+    return files
+
+
+def _inside(folder: Path) -> Iterator[Path]:
+    """Yield the files of a folder, and of those in it, that may have records, by their names."""
+    count = 0
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        count += len(names)
+        if count > MAX_FILES:
+            raise TraceError(
+                f"{folder}: found more than {MAX_FILES:,} files; allowed: a folder of records"
+            )
+        for name in names:
+            plain = name.lower().removesuffix(".gz")
+            is_other = plain.startswith(".") or plain in OTHERS
+            if plain.endswith(ENDINGS) and not is_other:
+                yield Path(place, name)
+
+
 def _rounded(resolution: float) -> str:
     """Return what is noted of jobs that seem to overlap the one ahead, by rounding alone."""
     exact_to = format_roughly(resolution)
@@ -112,8 +156,6 @@ def _no_table(path: Path, first: str) -> str:
     """Return what a file is, by its first line, if it is plainly no table."""
     if first.lstrip().startswith("<"):
         return "a page of HTML or XML"
-    if first.startswith("PK\x03\x04"):
-        return "a zip archive"
     if path.suffix in (".yaml", ".yml") or _YAML.match(first):
         return "YAML"
     return "" if not first or _BETWEEN.search(first) else "text without columns"
@@ -136,7 +178,17 @@ def source_of(files: Sequence[Path]) -> str:
     """Return the source whose records these are, by the first one. Raises TraceError."""
     if files[:1] == [STDIN]:
         raise InputError(f"--source: found none; allowed with standard input: {', '.join(NAMES)}")
-    reading = Reading(files[:1])
+    paths = files_in(files)
+    for path in paths:
+        source = _source_in(path)
+        if source:
+            return source
+    raise TraceError(f"{paths[0]}: found no record; allowed: those of {', '.join(NAMES)}")
+
+
+def _source_in(path: Path) -> str:
+    """Return the source whose records a file has; empty: it has none."""
+    reading = Reading([path])
     with reading.checked():
         for text in reading.texts():
             first = text.readline(FIRST)
@@ -145,19 +197,19 @@ def source_of(files: Sequence[Path]) -> str:
             if not first.lstrip().startswith(("{", "[")):
                 if swf.knows_line(first):
                     return "swf"
-                if what := _no_table(files[0], first):
-                    raise TraceError(f"{files[0]}: found {what}; allowed: {WANTED}")
+                if what := _no_table(path, first):
+                    raise TraceError(f"{path}: found {what}; allowed: {WANTED}")
                 return "slurm" if slurm.knows_line(first) else "csv"
             for value in reading.objects_of(text, first):
                 if next(iter(value), "") in ("message", "error"):
                     error_text = ", ".join(map(str, value.values()))
                     raise TraceError(
-                        f"{files[0]}: a server's error: {error_text:.100}; allowed: {WANTED}"
+                        f"{path}: a server's error: {error_text:.100}; allowed: {WANTED}"
                     )
                 if what := _without_times(value):
-                    raise TraceError(f"{files[0]}: found {what}")
+                    raise TraceError(f"{path}: found {what}")
                 for name, source in SOURCES.items():
-                    if source.knows(value):
+                    if source.style_of(value) is not None:
                         return name
                 return "jsonl"
-    raise TraceError(f"{files[0]}: found no record; allowed: those of {', '.join(NAMES)}")
+    return ""

@@ -50,7 +50,8 @@ def write_first_scenario(
 
     Args:
         out: the new file.
-        trace: recorded jobs; None: some that are drawn.
+        trace: recorded jobs; None: some that are drawn. Records that are no trace are kept beside
+            the file, as a bundle.
         fields: of a table: for each part of a job the column that has it.
         on_read: given how much is done, 0 to 1.
         strict: a trace that a check finds doubtful is refused.
@@ -64,6 +65,9 @@ def write_first_scenario(
     remarks: list[str] = []
     if trace is not None:
         path = os.path.relpath(trace, out.parent)
-        text, remarks = on_records("scenario")(trace, path, fields, on_read, strict=strict)
+        beside = out.with_suffix(".records")
+        text, remarks = on_records("scenario")(
+            trace, path, fields, on_read, strict=strict, beside=beside
+        )
     write_document(out, text)
     return remarks

@@ -84,7 +84,7 @@ def fetch(
     else:
         typer.echo(f"{folder}: {manifest.words}")
         if manifest.files:
-            asked = next_command(this_command(), folder, manifest)
+            asked = next_command(this_command(), folder)
             remark(f"why do they wait? {asked}", quiet=quiet)
     if not manifest.is_complete:
         remark("some that were announced are missing: the same command reads these days again")

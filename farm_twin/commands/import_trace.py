@@ -94,6 +94,13 @@ def import_trace(
         options = TraceOptions(jobs=jobs, fields=fields, parallel=parallel)
         _trace(source, files[0], out, options, show=show, quiet=quiet)
         return
+    of_traces = {"--jobs": jobs is not None, "--parallel": parallel != "one"}
+    with_trace = next((option for option, found in of_traces.items() if found), None)
+    if with_trace is not None:
+        raise InputError(
+            f"import: found {with_trace} with records that become a bundle; "
+            "allowed: with a trace, -o FILE.csv"
+        )
     if out is not None and out.suffix == ".csv":
         raise InputError(f"{out}: records of {source} become a bundle; allowed: a new directory")
     with reading_progress(silent=quiet) as on_read:

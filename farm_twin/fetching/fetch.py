@@ -188,6 +188,6 @@ def _write(path: Path, pages: Iterable[object], tally: Tally) -> bool:
     return tally.runs > 0
 
 
-def next_command(program: str, folder: Path, manifest: Manifest) -> str:
+def next_command(program: str, folder: Path) -> str:
     """Return the command that says why the jobs waited."""
-    return f"{program} doctor {folder}/*.jsonl.gz --source {manifest.source}"
+    return f"{program} doctor {folder}"

@@ -178,6 +178,15 @@ def test_an_import_recognises_its_source(farm):
     assert "mine: 5 attempts" in farm("import", "runs.json", "-o", "mine").err
 
 
+def test_an_option_of_traces_is_not_ignored_with_records(farm):
+    """All jobs came into the bundle, where the first five were asked for."""
+    assert farm("simulate", "farm.yaml", "--quiet", "-o", "run").code == 0
+    assert farm("admin", "export", "run", "--format", "github", "-o", "runs.json").code == 0
+    for words in (("--jobs", "5"), ("--parallel", "split")):
+        said = farm("import", "runs.json", "-o", "mine", *words)
+        assert (said.code, words[0] in said.err) == (2, True)
+
+
 def test_compare_prints_a_table_and_json(farm):
     """Two runs, also of different scenarios and seeds, side by side."""
     farm("simulate", "farm.yaml", "--quiet", "--out", "one")

@@ -28,7 +28,8 @@ def init(
     """Write a commented, runnable scenario, with a pool for each platform of a trace.
 
     Args:
-        trace: Recorded jobs. Default: some that are drawn.
+        trace: Recorded jobs: a trace, a bundle, or records as they were fetched, also in a folder,
+            which become a bundle beside the scenario. Default: some that are drawn.
         out: The new file.
         schema: Write nothing, but print the JSON Schema of all keys, for editors and checkers.
         strict: Refuse records that a check finds doubtful.

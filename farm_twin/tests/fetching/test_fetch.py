@@ -236,7 +236,8 @@ class TestCommand:
             "fetch", "github", "octo", "--until", "2026-11-04", "--days", "3", "--api", stub.url
         )
         assert "octo: 3 days of 2 projects: 6 of 6 runs, 10 of 10 jobs" in done.out
-        assert "farm doctor octo/*.jsonl.gz --source github" in done.err
+        assert "farm doctor octo\n" in done.err
+        assert "10 of 10" in farm("import", "octo", "-o", "mine").err
         assert TOKEN not in done.out + done.err
         assert stub.tokens == {TOKEN}
 

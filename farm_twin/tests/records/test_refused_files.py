@@ -65,7 +65,7 @@ def test_damage_far_into_a_file(
 def test_the_source_of_a_damaged_file(tmp_path: Path):
     """It is refused already where its source is looked for."""
     path = tmp_path / "log.json"
-    path.write_bytes(b"\x80 no text")
+    path.write_bytes(b"\x80\x81 no text")
     with pytest.raises(TraceError, match="not UTF-8 text"):
         source_of([path])
 
@@ -76,7 +76,6 @@ def test_the_source_of_a_damaged_file(tmp_path: Path):
         ("jobs.json", "<!DOCTYPE html>\n<p>Sign in, please", "found a page of HTML or XML"),
         ("mine.yaml", "# a, b\npools: []\n", "found YAML"),
         ("jobs", "version: 1\npools: []\n", "found YAML"),
-        ("jobs.zip", "PK\x03\x04jobs,", "found a zip archive"),
         ("README", "What this is.\n", "found text without columns"),
         (
             "jobs.json",
@@ -93,6 +92,29 @@ def test_a_file_that_is_no_log(
     said = farm("doctor", tmp_path / name, "--quiet")
     assert said.code == 2
     assert f"{words}; allowed: a table with a line of column names, or the JSON of " in said.err
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"PK\x03\x04jobs,", "a zip archive; allowed: the files in it"),
+        (
+            b"PK\x03\x04\x14\x00[Content_Types].xml\xa2\x04\x02\xff\xff\xff",
+            "a spreadsheet; allowed: its table, saved as CSV",
+        ),
+        (b"(\xb5/\xfdjobs", "a file packed by zstd; allowed: unpacked, or packed by gzip"),
+    ],
+    ids=["zip", "xlsx", "zstd"],
+)
+@pytest.mark.parametrize("command", ["doctor", "init"])
+def test_a_file_that_is_no_text(
+    command: str, content: bytes, words: str, tmp_path: Path, farm: Callable[..., Said]
+):
+    """It is said how it becomes one that can be read, by each command that reads records."""
+    path = tmp_path / "jobs.csv"
+    path.write_bytes(content)
+    said = farm(command, path, "--quiet", *(("-o", tmp_path / "x") if command == "init" else ()))
+    assert (said.code, said.err) == (2, f"error: {path}: found {words}\n")
 
 
 NO_TIME = "0001-01-01T00:00:00Z", "1970-01-01T00:00:00Z", "9999-12-31T23:59:59Z"
@@ -119,6 +141,35 @@ def test_a_table_that_is_no_evidence(
     said = farm(command, path, "--quiet", *(("-o", out) if command == "init" else ()))
     assert (said.code, said.err.count("\n"), out.exists()) == (2, 1, False)
     assert words in said.err
+
+
+def test_a_folder_is_read_as_its_files_together(tmp_path: Path, farm: Callable[..., Said]):
+    """What was fetched lies in one: its pages were to be named one by one."""
+    lines = rows(120, lambda n: n % 50)
+    pages = tmp_path / "pages"
+    (pages / "second").mkdir(parents=True)
+    table(pages / "1.csv", lines[:60])
+    (pages / "second" / "2.csv.gz").write_bytes(
+        gzip.compress((HEADER + "".join(lines[60:])).encode())
+    )
+    (pages / "README.md").write_text("What this is.\n")
+
+    assert len(import_files([pages]).attempts) == 120
+    said = farm("init", pages, "-o", tmp_path / "mine.yaml", "--quiet")
+    assert (said.code, said.err) == (0, "")
+    assert 'path: "mine.records"' in (tmp_path / "mine.yaml").read_text()
+    (tmp_path / "none").mkdir()
+    said = farm("doctor", tmp_path / "none", "--quiet")
+    assert (said.code, "is a folder, and not a bundle" in said.err) == (2, True)
+
+
+def test_a_first_scenario_of_a_table_with_one_odd_row(tmp_path: Path, farm: Callable[..., Said]):
+    """It plays the other rows, as the doctor examines them, and says that one is not among them."""
+    lines = [*rows(60, lambda n: n % 50), "soon,,,\n"]
+    said = farm("init", table(tmp_path / "log.csv", lines), "-o", tmp_path / "mine.yaml")
+    assert said.code == 0
+    assert "kept 60 of 61: 1 that could not be read" in said.err
+    assert (tmp_path / "mine.records").is_dir()
 
 
 @pytest.mark.parametrize("content", [HEADER.encode(), gzip.compress(b"", mtime=0), b"[]"])
