@@ -20,7 +20,7 @@ from farm.records.attempt_columns import AttemptColumns
 from farm.records.bundle import Bundle, is_bundle, write_bundle
 from farm.records.foreign_columns import CALENDAR
 from farm.records.reading import OnShare, part, unseen
-from farm.records.traces import format_of, read_records
+from farm.records.traces import FORMATS, format_of, read_records
 from farm.records.traces.bundle import UNLABELLED
 from farm.results.descriptive_statistics import quantile
 from farm.results.formatting import readable_span
@@ -95,8 +95,8 @@ def _records_in(trace: Path, fields: Mapping[str, str] | None, error: TraceError
         columns = fields if source in TABLES else None
         return load_records([trace], source, columns)
     except TraceError as reason:
-        is_table = trace.is_file() and format_of(trace, None) != "batsim"
-        raise (error if is_table else reason) from None
+        is_trace = trace.name.lower().endswith((*FORMATS["csv"].endings, *FORMATS["swf"].endings))
+        raise (error if is_trace else reason) from None
 
 
 def _scenario_of(
