@@ -17,6 +17,7 @@ from farm.records.foreign_columns import is_above_header
 from farm.records.reading import FIRST, OnShare, Reading, unseen
 from farm.records.resolution import resolution_of
 from farm.records.sifting import sifted
+from farm.sim.garbage import no_garbage_collection
 from farm.units import format_roughly
 from farm.whole_files import STDIN
 from farm_twin.sources import LOGS, SOURCES, TABLES, slurm, swf
@@ -96,7 +97,8 @@ def import_files(
         resolution = system.resolution
         longest_open = system.longest_open
         unique_ids = system.unique_ids
-    with reading.checked():
+    # records have no cycles, and the collector would search all that were read again and again
+    with reading.checked(), no_garbage_collection():
         attempts = sifted(found, reading, longest_open, unique_ids=unique_ids)
     reading.end()
     if attempts:
