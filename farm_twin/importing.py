@@ -97,7 +97,7 @@ def import_files(
         resolution = system.resolution
         longest_open = system.longest_open
         unique_ids = system.unique_ids
-    # records have no cycles, and the collector would search all that were read again and again
+    # records have no cycles, and the collector would search all of them at each of its rounds
     with reading.checked(), no_garbage_collection():
         attempts = sifted(found, reading, longest_open, unique_ids=unique_ids)
     reading.end()
