@@ -113,7 +113,9 @@ class Questions:
         executing = state.leader or state
         more: dict[str, object] = {}
         if state.status is JobStatus.BLOCKED:
-            return Answer(at=at, job=_blocked(found, state, scheduler, at), decision=decision)
+            rolled = yield from self._rolled(state.job, at)
+            found = _blocked(msgspec.structs.replace(found, **rolled), state, scheduler, at)
+            return Answer(at=at, job=found, decision=decision)
         if executing.slot is None:
             more["ahead"], by_formula = yield from _place(executing, scheduler, at)
             more["dispatch_in_time"] = more["formula_in_time"] = by_formula

@@ -12,10 +12,11 @@ a busy farm has seen some x^4 of all waiting. So each rollout draws its end with
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 
 import msgspec
 
+from farm.core.jobs.needs import need_of, renamed
 from farm.core.model import Job
 from farm.core.policies import fifo
 from farm.core.pools.spec import PoolSpec
@@ -56,20 +57,27 @@ def drawn(
         at -= math.log1p(-rng.random()) / rate
         place = int(rng.random() * count)
         serial += 1
+        names = {job.id for job in submissions[place]}
         yield (
             at,
             tuple(
-                _copy(job, serial, times.drawn(number, begins[place] + nth, rng.random()))
+                _copy(job, names, serial, times.drawn(number, begins[place] + nth, rng.random()))
                 for nth, job in enumerate(submissions[place])
             ),
         )
 
 
-def _copy(job: Job, serial: int, service_time: float) -> Job:
-    """Return a job like this one: no part of what is there, and not known to fail."""
+def _copy(job: Job, names: Container[str], serial: int, service_time: float) -> Job:
+    """Return a job like this one: no part of what is there, and not known to fail.
+
+    Of its needs it keeps those among ``names``, the jobs of its submission.
+    """
+    together = [text for text in job.needs if need_of(text).job in names]
+    kept = msgspec.structs.replace(job, needs=tuple(together))
     return msgspec.structs.replace(
         job,
         id=f"{job.id}~like-{serial}",
+        needs=renamed(kept, f"{{}}~like-{serial}".format),
         service_time=service_time,
         arrived_at=None,
         matrix=None if job.matrix is None else f"{job.matrix}~like-{serial}",

@@ -22,6 +22,7 @@ from farm.columns import Floats
 from farm.core.commands import Command, StartJob
 from farm.core.driver import World
 from farm.core.events import Event, FarmOpened
+from farm.core.jobs.needs import renamed
 from farm.core.model import Builder, Job, Outcome
 from farm.core.pools.algorithm import AnyAlgorithm
 from farm.core.pools.retirement import surplus_of
@@ -40,6 +41,7 @@ from farm.sim.rollouts.queue_only import OnRollout, roll, slots_to_come
 from farm.sim.rollouts.wait_quantiles import Rollouts
 from farm.sim.simulation import play, provision
 from farm.sim.world import Arrivals, SimulatedWorld
+from farm.workload import needed_of
 
 #: rollouts that are made whatever they cost
 LEAST = 10
@@ -80,7 +82,8 @@ class Fork(msgspec.Struct, frozen=True, kw_only=True):
         snapshot, recent = self.snapshot, self.recent
         if recent is None or self.load is not None:
             return None
-        jobs = [*(view.job for view in snapshot.waiting), *recent.jobs]
+        known = (*snapshot.waiting, *snapshot.blocked)
+        jobs = [*(view.job for view in known), *recent.jobs]
         return recent if matter(self.rules, snapshot.choices, self.pools, jobs) else None
 
 
@@ -102,7 +105,7 @@ def rollouts(
     do not pass from one to another. ``fast`` False always uses the whole simulation. ``events``:
     once one process has simulated that many, there are no more than ``LEAST`` rollouts.
     ``on_rollout`` is given how many are done.
-    Raises LookupError for a job that does not wait.
+    Raises LookupError for a job that neither waits nor is blocked.
     """
     common = _Common(make(), count, seed, jobs)
     at = common.base.at
@@ -144,10 +147,13 @@ class _Common:
         self.attempts = [v for v in self.base.running if v.leader is None]
         self.leader_of = {v.job.id: v.leader or v.job.id for v in fork.snapshot.waiting}
         self.wanted = tuple(self.leader_of) if jobs is None else tuple(jobs)
+        self.leader_of |= {v.job.id: v.job.id for v in fork.snapshot.blocked}
         for name in jobs or ():
             if name not in self.leader_of:
                 raise LookupError(name)
-        going = [view.job for view in self.waiting]
+        #: those that are executed, or will be once what they need has ended
+        self.going = [*self.waiting, *self.base.blocked]
+        going = [view.job for view in self.going]
         self._columns = {job.id: column for column, job in enumerate(going)}
         run_times = RunTimes(fork.run_times, self._running(), self.base.at, seed, count)
         self._times = ServiceTimes(run_times, going, seed, count)
@@ -197,7 +203,7 @@ class _Common:
         """Return whether nothing can happen but dispatches to slots that become free."""
         fork, rules = self.fork, self.fork.rules
         plain = not rules.by_speed and rules.heavy_light is None and not rules.ends_together
-        plain = plain and self._later is None
+        plain = plain and self._later is None and not self.base.blocked
         failing = fork.truthful and (rules.fail_fast or rules.max_resets is not None)
         return plain and not (fork.load or failing or self._builders_change)
 
@@ -266,12 +272,13 @@ class _Common:
         fork, base, truthful = self.fork, self.base, self.fork.truthful
         own = {
             v.job.id: v.job if truthful else no_truth(v.job, time)
-            for v, time in zip(self.waiting, times, strict=True)
+            for v, time in zip(self.going, times, strict=True)
         }
         plain = {v.job.id: v.job if truthful else no_truth(v.job, 0.0) for v in self.attempts}
         start = msgspec.structs.replace(
             base,
             waiting=tuple(_with_job(v, own.get(v.job.id, v.job)) for v in base.waiting),
+            blocked=tuple(_with_job(v, own.get(v.job.id, v.job)) for v in base.blocked),
             running=tuple(_with_job(v, plain.get(v.job.id, v.job)) for v in base.running),
         )
         scheduler = restored(start, fork.rules, _Frozen(fork), pools=self.specs)
@@ -280,6 +287,7 @@ class _Common:
             self._arrivals(number),
             start=start,
             end_of=lambda record: end_of[record.job.id],
+            needed=() if fork.load is None else needed_of(iter(())),
         )
         provision(world, scheduler, self.specs, fork.algorithms)
         watch = _Watch(world, {self.leader_of[job] for job in self.wanted} & self._columns.keys())
@@ -362,7 +370,8 @@ def _with_job(view: JobRecord, job: Job) -> JobRecord:
 
 def _renamed(job: Job) -> Job:
     """Rename later jobs to avoid the ids of those of the snapshot."""
-    return msgspec.structs.replace(job, id=f"{job.id}~to-come")
+    needs = renamed(job, "{}~to-come".format) if job.needs else ()
+    return msgspec.structs.replace(job, id=f"{job.id}~to-come", needs=needs)
 
 
 # --- several processes -------------------------------------------------------------------------

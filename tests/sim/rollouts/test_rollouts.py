@@ -420,3 +420,24 @@ def test_contention_counts_once(estimates) -> None:
     truth = [dispatched[job] for job in rolled.jobs]
     assert len(truth) > 10
     assert rolled.dispatch_at == pytest.approx(np.array([truth] * 3), abs=0.01)
+
+
+def test_a_rollout_releases_blocked_jobs() -> None:
+    """With known run times it is the simulation: when each of them is released, and dispatched."""
+    jobs = [
+        {"name": "lint"},
+        {"name": "build", "needs": ["lint"], "service_time": "9m"},
+        {"name": "test", "needs": ["build"], "count": 3, "needs_delay": "30s"},
+    ]
+    load = {"every": "2m", "count": 5, "service_time": "3m", "jobs": jobs}
+    scenario = scenario_of(
+        [{"name": "p", "platform": {"processor": "a"}, "builders": 2}], [{"matrices": load}]
+    )
+    snapshot, dispatched = followed(scenario, 30)
+    assert snapshot.blocked
+    names = [record.job.id for record in (*snapshot.waiting, *snapshot.blocked)]
+    run_times = RuntimeDistribution(make_estimator("oracle"))
+    fork = fork_of(scenario, snapshot, run_times, truthful=True)
+    found = rollouts(lambda: fork, count=2, jobs=names)
+    expected = [dispatched[name] for name in names]
+    assert found.dispatch_at.tolist() == [expected, expected]
