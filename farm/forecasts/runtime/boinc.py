@@ -169,8 +169,9 @@ class Boinc(RuntimeEstimator):
     def _assumed(self, job: Job, builder: Builder | None, size: float) -> Assumed:
         """Return the speed to assume for a job of this size; without a builder for any of speed 1.
 
-        The builder's peak speed stands for its benchmark. The plan multiplies both: it is the speed
-        that the submitter's size and time imply, 1 unless both are given.
+        Where no history is long enough BOINC falls back on the host's benchmark, which its client
+        has measured. Here the plan stands for it: the builder's peak speed, times the speed that
+        the submitter's size and time imply (1 unless both are given).
         """
         record = self._record(job, builder)
         if builder is not None and is_anonymous(builder):
@@ -183,7 +184,7 @@ class Boinc(RuntimeEstimator):
         plan = _planned_speed(job, size) * peak
         usage = Usage(peak_flops=peak, projected_flops=plan)
         candidate = VersionCandidate(usage=usage, host=record, version=version)
-        chosen = choose([candidate], plan, self._rules)
+        chosen = choose([candidate], benchmark=plan, rules=self._rules)
         if chosen is None:
             return Assumed(Speed(plan, "none"), 0)
         _, speed = chosen
