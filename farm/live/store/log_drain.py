@@ -26,6 +26,9 @@ the drain was ``refilled``   drain: writes what is there now, in the order of co
 the scheduler ends           drain: moves the rest, for ``AWAY_TIMEOUT`` if that fails
 another scheduler starts     its drain waits for the folder's lock, then cuts the file off there
 ===========================  =======================================================================
+
+Missing lines go over the stream once more, and not from the scheduler's memory into the file,
+because only the server knows whether this scheduler is still in charge.
 """
 
 from __future__ import annotations
@@ -213,52 +216,64 @@ class LogDrain:
                 self._file.close()
             self._file = None
 
-    def _open(self) -> BinaryIO:
-        """Open the log and cut off what was written after its position."""
-        self._position = position_in(self._folder)
-        file = (self._folder / EVENTS).open("ab")
-        file.truncate(min(self._position.size, file.tell()))
-        # truncating leaves the file object where it was, beyond the new end
-        file.seek(0, os.SEEK_END)
-        return file
+    def _opened(self) -> BinaryIO:
+        """Return the log, opened if it is not, and cut off after its position."""
+        if self._file is None:
+            self._position = position_in(self._folder)
+            self._file = (self._folder / EVENTS).open("ab")
+            self._file.truncate(min(self._position.size, self._file.tell()))
+            # truncating leaves the file object where it was, beyond the new end
+            self._file.seek(0, os.SEEK_END)
+        return self._file
 
     def _move(self) -> None:
         # what was expected before the stream is read must be in it
         expected, is_refilled = self._expected, self._is_refilled
-        #: entries before which lines are missing, by their commits
-        beyond: dict[int, str] = {}
-        self._file = self._file or self._open()
+        unconnected, last_entry = self._move_what_follows()
+        commits = self._position.commits
+        left = {number: name for number, name in sorted(unconnected.items()) if number > commits}
+        is_missing_some = bool(left) or expected > commits
+        if is_missing_some and not is_refilled:
+            self._gap = commits
+            return
+        if is_missing_some:
+            self._move_with_gaps(left, expected)
+        if unconnected:
+            self._trim(last_entry)
+        self._gap = None
+        self._is_refilled = False
+
+    def _move_what_follows(self) -> tuple[dict[int, str], str]:
+        """Write the entries that follow what is on the disk, up to the stream's end.
+
+        Returns those before which lines are missing, by their commits, and the last entry read.
+        """
+        unconnected: dict[int, str] = {}
+        file = self._opened()
         entry = self._position.entry  # what is on disk is removed there
-        while found := self._client.xread({self._key: entry}, count=AT_ONCE):
+        while answer := self._client.xread({self._key: entry}, count=AT_ONCE):
             commits = self._position.commits
-            for name, fields in found[0][1]:
+            for name, fields in answer[0][1]:
                 entry, number = name.decode(), int(fields.get(b"n", commits + 1))
                 # a server that had lost commits may have got their lines twice
                 if number <= commits:
                     continue
                 if int(fields.get(b"p", 0)) > commits:
-                    beyond[number] = entry
+                    unconnected[number] = entry
                     continue
-                self._file.write(fields.get(b"l", b""))
+                file.write(fields.get(b"l", b""))
                 commits = number
-            self._sync(self._file, commits)
-            if not beyond:
+            self._sync(file, commits)
+            if not unconnected:
                 self._trim(entry)
-            self._file = self._file or self._open()
-        commits = self._position.commits
-        left = {number: name for number, name in sorted(beyond.items()) if number > commits}
-        if (left or expected > commits) and not is_refilled:
-            self._gap = commits
-            return
-        if left or expected > commits:
-            self._move_with_gaps(self._file, left, expected)
-        if beyond:
-            self._trim(entry)
-        self._gap, self._is_refilled = None, False
+            file = self._opened()  # a log that has grown too large was put aside
+        return unconnected, entry
 
-    def _move_with_gaps(self, file: BinaryIO, entries: dict[int, str], expected: int) -> None:
+    def _move_with_gaps(self, entries: dict[int, str], expected: int) -> None:
         """Move these entries, by their commits; the lines between them are lost."""
-        commits, lost = self._position.commits, list(self._position.lost)
+        file = self._opened()
+        commits = self._position.commits
+        lost = list(self._position.lost)
         for number, name in entries.items():
             for _, fields in self._client.xrange(self._key, name, name):
                 before = int(fields.get(b"p", 0))
