@@ -12,8 +12,8 @@ BIN  := $(VENV)/bin
 # other folders are not even read
 HERE := not timed and not docker and not browser
 # live tests mostly wait, for their own processes and on their own ports; each process would compile
-# all tests anew where bytecode is not kept
-PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 4 --dist worksteal
+# all tests anew where bytecode is not kept; what a test wrote goes with it, unless it failed
+PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 4 --dist worksteal -o tmp_path_retention_policy=failed
 # of the examples of a property test the fast tests try a fifth
 EVERY_EXAMPLE := --hypothesis-profile=all
 

@@ -7,19 +7,22 @@ import os
 import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
 from farm.core.pools import unrunnable_jobs
-from farm.live.redis.server import EmbeddedServer, choose_server
 from farm.sim.fast.kernel import native, noting
 from tests.fixtures import plain_kernel
 from tests.fixtures.examples import register_profiles
+
+if TYPE_CHECKING:
+    from farm.live.redis.server import EmbeddedServer
 
 register_profiles()
 
@@ -34,18 +37,63 @@ def pytest_configure(config: pytest.Config) -> None:
     gc.disable()
     if not hasattr(config, "workerinput"):
         native.loading()
+        if config.getini("tmp_path_retention_policy") == "failed":
+            write_into_memory()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+#: bytes, of which tests that run at once use a tenth; the folders of many containers are smaller
+ROOM_IN_MEMORY = 1 << 30
+
+
+def write_into_memory(folder: str = "/dev/shm") -> None:
+    """Have temporary files in memory, where there is such a folder and nobody chose another.
+
+    A disk that is told of each deleted block needs milliseconds to delete a file, and a run of the
+    tests deletes ten thousand. Where they are kept after the run, memory is no place for them.
+    """
+    if "TMPDIR" in os.environ or not os.access(folder, os.W_OK):
+        return
+    system = os.statvfs(folder)
+    if system.f_bavail * system.f_frsize >= ROOM_IN_MEMORY and not system.f_flag & os.ST_NOEXEC:
+        os.environ["TMPDIR"] = folder
+        tempfile.tempdir = None
+
+
+class PartFirst(pytest.Dir):
+    """A folder of tests that each worker begins to read at another place.
+
+    In a fresh checkout each file is so compiled by one worker, and the others have it from there.
+    """
+
+    def collect(self) -> list[pytest.Item | pytest.Collector]:
+        """Return what is in the folder, the worker's own share first."""
+        children = [*super().collect()]
+        worker = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
+        begin = len(children) * worker // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+        return children[begin:] + children[:begin]
+
+
+def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Let workers begin to read at different places."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return None
+    return PartFirst.from_parent(parent, path=path)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Iterator[None]:
     """Let the tests that are given more time than others begin first, on all workers alike.
 
     A worker begins with a share of the list as it stands, and takes from the others' when it has
     done that (``--dist worksteal``). Half of the workers go on with live tests, which mostly wait:
     beside them the other half computes. Tests of one ``xdist_group`` share what they set up.
     """
+    items.sort(key=lambda item: item.path.parts)
+    yield
     usual = float(config.getini("timeout"))
     long: dict[str, list[pytest.Item]] = {}
     live, others = list[pytest.Item](), list[pytest.Item]()
@@ -145,8 +193,11 @@ def tool() -> Callable[[str], str]:
 @pytest.fixture(scope="session")
 def server() -> Iterator[EmbeddedServer]:
     """A real Redis server, shared by the tests of one process; each test uses its own keys."""
+    from farm.live.redis.server import EmbeddedServer as Server
+    from farm.live.redis.server import choose_server
+
     with choose_server(None) as running:
-        assert isinstance(running, EmbeddedServer)
+        assert isinstance(running, Server)
         yield running
 
 
