@@ -107,9 +107,14 @@ def test_a_compiled_simulation_imports_neither_the_reference_nor_what_it_does_no
     }
 
 
+@pytest.mark.slow
 def test_a_sweep_for_programs_imports_no_layout():
-    """Nor does a list of jobs, until either is shown."""
+    """Until it is shown."""
     assert "rich" not in imported("sweep", str(QUICKSTART), "-n", "2", "--json", "--quiet")
+
+
+def test_a_list_of_jobs_imports_no_layout():
+    """Until it is shown."""
     assert "rich" not in modules("import farm.cli.jobs.jobs")
 
 

@@ -53,16 +53,8 @@ def test_the_compose_file_is_valid_for_both_generations(compose):
     assert not any("develop" in service for service in compose["services"].values())
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        OVERRIDES,
-        *(
-            pytest.param(files, marks=pytest.mark.slow)
-            for files in ((), *((file,) for file in OVERRIDES))
-        ),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("more", [OVERRIDES, (), *((file,) for file in OVERRIDES)])
 def test_docker_compose_accepts_it(more):
     """As far as the installed one can check it."""
     old = shutil.which("docker-compose")

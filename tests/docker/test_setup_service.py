@@ -120,8 +120,11 @@ def test_names_of_a_server_that_are_none_are_refused(set_up, names):
     )
 
 
-def test_passwords_are_made_once(set_up, tmp_path):
-    """At the first start, and kept at the next; the admin's can be given."""
+def test_passwords_are_made_once_and_each_service_is_given_those_that_it_needs(set_up, tmp_path):
+    """They are kept at the next start, and the admin's can be given.
+
+    What breaks into the load service must not be able to connect as the admin.
+    """
 
     def made(**environment: str) -> dict[str, str]:
         assert set_up(**environment).returncode == 0
@@ -129,26 +132,19 @@ def test_passwords_are_made_once(set_up, tmp_path):
 
     first = made()
     assert min(map(len, first.values())) >= 24
+    # of an earlier release, or of another role
+    (tmp_path / "secrets-of/submitter/farm-admin").write_text("left")
     assert made() == first
+    for service, wanted in HOLDERS.items():
+        folder = tmp_path / "secrets-of" / service
+        held = {file.name: file.read_text().strip() for file in folder.iterdir()}
+        assert held == {name: first[name] for name in wanted}, service
     given = made(FARM_REDIS_PASSWORD="my own")
     assert {name for name in first if given[name] != first[name]} == {"farm-admin", "users.acl"}
     assert given["farm-admin"] == "my own"
 
 
-def test_each_service_is_given_the_passwords_that_it_needs_and_no_other(set_up, tmp_path):
-    """What breaks into the load service must not be able to connect as the admin."""
-    assert set_up().returncode == 0
-    # of an earlier release, or of another role
-    (tmp_path / "secrets-of/submitter/farm-admin").write_text("left")
-    assert set_up().returncode == 0
-    passwords = tmp_path / "secrets"
-    for service, wanted in HOLDERS.items():
-        given = {
-            file.name: file.read_text() for file in (tmp_path / "secrets-of" / service).iterdir()
-        }
-        assert given == {name: (passwords / name).read_text() for name in wanted}, service
-
-
+@pytest.mark.slow
 def test_alerts_go_to_one_address_if_there_is_one(set_up, tmp_path):
     """Prometheus learns of an Alertmanager only then: without one it would log errors."""
     prometheus = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text())

@@ -83,7 +83,7 @@ def test_two_hundred_jobs_from_submission_to_the_end(story, options):
 
 def test_a_killed_host_loses_no_job(story, options):
     """After SIGKILL its jobs run elsewhere and each ends exactly once."""
-    jobs = jobs_of(60, service_time=240.0, every=2.0)
+    jobs = jobs_of(30, service_time=240.0, every=2.0)
     # seconds of real time, so that it still runs when a busy machine kills its host
     jobs[10] = msgspec.structs.replace(jobs[10], service_time=1500.0)
     up, killed = [], []

@@ -32,8 +32,8 @@ ELSEWHERE = ("unshare", "--pid", "--fork", "--kill-child")
 
 @pytest.fixture
 def service(hostless: Service) -> Iterator[Service]:
-    """A long-running farm, with two builder hosts and no scheduler yet."""
-    with HostProcesses(hostless.settings, 2, hostless.folder / "hosts"):
+    """A long-running farm, with a builder host and no scheduler yet."""
+    with HostProcesses(hostless.settings, 1, hostless.folder / "hosts"):
         yield hostless
         hostless.kill()
 
@@ -44,7 +44,7 @@ def test_a_killed_scheduler_loses_nothing_and_starts_nothing_twice(service: Serv
     # no two of the concurrent jobs end together: some are running at any time
     jobs = [
         msgspec.structs.replace(job, service_time=0.6 + 0.2 * (number % 6))
-        for number, job in enumerate(jobs_of(40, 1.0))
+        for number, job in enumerate(jobs_of(24, 1.0))
     ]
     service.submit(jobs)
     service.until_ended(3)
@@ -53,7 +53,7 @@ def test_a_killed_scheduler_loses_nothing_and_starts_nothing_twice(service: Serv
     assert len(before) == 6
     service.submit([Job(id="late", service_time=0.1, platform=AMD64)])
     service.start()
-    service.until_ended(41)
+    service.until_ended(25)
     results = [service.store.result(job.id) for job in jobs]
     results.append(service.store.result("late"))
     assert {end.outcome for end in results} == {"succeeded"}
@@ -61,16 +61,16 @@ def test_a_killed_scheduler_loses_nothing_and_starts_nothing_twice(service: Serv
     ran = {name: one.started_at for name, one in before.items() if one.started_at is not None}
     assert ran, "nothing ran when the scheduler was killed"
     assert {name: service.store.result(name).started_at for name in ran} == ran
-    order = sorted(results[:40], key=lambda end: (end.dispatched_at, end.job.id))
+    order = sorted(results[:24], key=lambda end: (end.dispatched_at, end.job.id))
     assert [end.job.id for end in order] == [job.id for job in jobs]
     assert service.store.depths() == {"amd64/virtual": 0}
     assert len(service.store.builders()) == 3
     assert service.metric("farm_scheduler_leader") == 1.0
     succeeded = 'farm_jobs_total{outcome="succeeded"}'
-    service.until(lambda: service.metric(succeeded) == 41, "a total of both schedulers")
+    service.until(lambda: service.metric(succeeded) == 25, "a total of both schedulers")
     assert service.end() == 0
     assert service.client.hlen(service.keys.jobs) == 0
-    assert_sound(service.folder / "events", jobs=41)
+    assert_sound(service.folder / "events", jobs=25)
 
 
 @pytest.mark.slow

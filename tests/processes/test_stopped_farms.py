@@ -43,7 +43,7 @@ run = run_live(
     Scheduler(SchedulingRules(), make_estimator("oracle"), pools),
     pools,
     jobs,
-    LiveOptions(speed=1.0, hosts=2),
+    LiveOptions(speed=1.0, hosts=int(sys.argv[2])),
     Watchers(observe=observe,
     on_up=lambda world, hosts: print("pids", *(h.pid for h in hosts.alive), flush=True)))
 print("interrupted" if run.interrupted else "done", sorted(run.status.ended.items()), flush=True)
@@ -53,17 +53,17 @@ print("interrupted" if run.interrupted else "done", sorted(run.status.ended.item
 class Running:
     """The farm above, as a separate process, with two running jobs."""
 
-    def __init__(self, service_time: float) -> None:
+    def __init__(self, service_time: float, hosts: int = 2) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-c", FARM, str(service_time)],
+            [sys.executable, "-c", FARM, str(service_time), str(hosts)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
-        assert re.match(r"pids \d+ \d+\n", self.process.stdout.readline())
+        assert re.fullmatch(rf"pids( \d+){{{hosts}}}\n", self.process.stdout.readline())
         assert self.process.stdout.readline() == "started\n"
         self.children = {p.pid for p in psutil.Process(self.process.pid).children()}
-        assert len(self.children) == 3  # two hosts and the server
+        assert len(self.children) == hosts + 1  # and the server
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ class Running:
 )
 def test_one_signal_lets_running_jobs_end(kind):
     """Waiting jobs are cancelled, the two running ones succeed, nothing is left or printed."""
-    running = Running(service_time=3.0)
+    running = Running(service_time=2.0, hosts=1)
     running.process.send_signal(kind)
     out, errors = running.process.communicate(timeout=240)
     assert out == "interrupted [('cancelled', 4), ('succeeded', 2)]\n"

@@ -30,6 +30,12 @@ from farm_twin.twins.twin import write_twin
 from tests.conftest import Said
 
 
+@pytest.fixture
+def short_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw few candidates, for what does not depend on how good the best of them is."""
+    monkeypatch.setattr("farm_twin.twins.search.DRAWN", 2)
+
+
 def twin_of_table(farm: Callable[..., Said], jobs: list[dict[str, object]], *words: str) -> Said:
     """Return what ``farm twin`` says of a table of jobs."""
     path = table(Path("log.csv"), jobs)
@@ -115,6 +121,7 @@ def test_a_search_is_bounded(tmp_path, monkeypatch, farm: Callable[..., Said]):
 CAPPED = "a cap of 1 at once on name deploy"
 
 
+@pytest.mark.usefixtures("short_search")
 def test_a_twin_that_is_not_believable_is_written_and_marked(farm: Callable[..., Said]):
     """Its what-ifs looked like any others: "-60.6 % better", where the truth was nothing."""
     said = twin_of_table(farm, ran(14, cap=1))
@@ -134,6 +141,7 @@ def test_a_twin_that_is_not_believable_is_written_and_marked(farm: Callable[...,
     assert CAPPED in remarks[0]
 
 
+@pytest.mark.usefixtures("short_search")
 def test_strict_writes_nothing_that_is_not_believable(tmp_path, farm: Callable[..., Said]):
     """For programs that go on with what was written: exit 2, with the reason."""
     said = twin_of_table(farm, ran(14, cap=1), "--strict", "--quiet")
@@ -142,6 +150,7 @@ def test_strict_writes_nothing_that_is_not_believable(tmp_path, farm: Callable[.
     assert [one.name for one in tmp_path.iterdir()] == ["log.csv"]
 
 
+@pytest.mark.usefixtures("short_search")
 @pytest.mark.parametrize(
     ("servers", "jobs", "words"),
     [(6, 3, "too few jobs to check (20 in each half"), (99, 80, "every wait is zero")],

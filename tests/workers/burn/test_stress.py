@@ -249,14 +249,16 @@ def test_a_walk_without_memory_fails_its_job(fire):
     assert all(began_at(pid) for pid in neighbour)
 
 
+@pytest.mark.slow
 def test_filling_the_buffer_is_part_of_the_work(fire):
     """A walk without length still fills its buffer; a longer one walks that much less."""
     one = fire(rates={"cpu": 900.0, "memory": 1000.0})
-    spent = []
-    for seconds in (0.001, 0.05):
+    spent: dict[float, list[float]] = {0.001: [], 0.05: []}
+    for seconds, costs in [*spent.items()] * 3:
         one.start("memory", seconds)
-        spent.append(one.end().cpu)
-    assert spent[1] < 3 * spent[0]
+        costs.append(one.end().cpu)
+    # what runs beside it makes some walks dearer
+    assert min(spent[0.05]) < 3 * min(spent[0.001])
 
 
 def test_a_program_that_cannot_be_started_fails_its_jobs(fire, monkeypatch):
