@@ -167,6 +167,7 @@ def threads(*words: str, **environment: str) -> int:
     return int(done.stderr.split()[-1])
 
 
+@pytest.mark.slow
 def test_a_command_starts_no_threads_for_matrices(tmp_path: Path) -> None:
     """They look for work while a short command runs, which costs a fifth of its time."""
     (tmp_path / "few.yaml").write_text(FEW)

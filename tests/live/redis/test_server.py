@@ -161,18 +161,18 @@ class TestRealServer:
         """A server that is still loading refuses every command: it is not up yet."""
         slow = tmp_path / "slow-server"
         slow.write_text(
-            f'#!/bin/sh\nexec {server.binary} "$@" --key-load-delay 50 '
+            f'#!/bin/sh\nexec {server.binary} "$@" --key-load-delay 500 '
             "--loading-process-events-interval-bytes 1024\n"
         )
         slow.chmod(0o755)
         data = tmp_path / "data"
         with EmbeddedServer(server.binary, data=data) as first, connect(first.url, "t") as client:
             pipe = client.pipeline(transaction=False)
-            for number in range(20_000):
+            for number in range(2_000):
                 pipe.set(f"key-{number}", "x" * 20)
             pipe.execute()
         with EmbeddedServer(slow, data=data) as second, connect(second.url, "test") as client:
-            assert client.dbsize() == 20_000
+            assert client.dbsize() == 2_000
 
     def test_another_scheduler_is_there(self, client, server, keys):
         """Two live farms on the same keys: the second is told which one has them."""
