@@ -7,9 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from setuptools import build_meta
-
-import build_backend
 
 ROOT = Path(__file__).parents[1]
 
@@ -17,6 +14,8 @@ ROOT = Path(__file__).parents[1]
 @pytest.fixture
 def commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """The commands that a build runs, all of which fail; setuptools is left out."""
+    from setuptools import build_meta
+
     run: list[list[str]] = []
 
     def fail(command: list[str], **_: object) -> subprocess.CompletedProcess[bytes]:
@@ -31,6 +30,8 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 def test_a_release_compiles_nothing(commands: list[list[str]], monkeypatch):
     """Its sdist carries the object: nothing more is needed to install it."""
+    import build_backend
+
     monkeypatch.setattr(build_backend, "_is_there", lambda: True)
 
     assert build_backend.get_requires_for_build_wheel() == ["setuptools"]
@@ -40,6 +41,8 @@ def test_a_release_compiles_nothing(commands: list[list[str]], monkeypatch):
 
 def test_sources_are_compiled_or_built_without(commands: list[list[str]], monkeypatch):
     """The loop's sources import NumPy and msgspec; a failure is no failed installation."""
+    import build_backend
+
     monkeypatch.setattr(build_backend, "_is_there", lambda: False)
 
     names = [one.partition(">")[0] for one in build_backend.get_requires_for_build_wheel()]
