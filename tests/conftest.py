@@ -48,7 +48,7 @@ ROOM_IN_MEMORY = 1 << 30
 
 
 def write_into_memory(folder: str = "/dev/shm") -> None:
-    """Have temporary files in memory, where there is such a folder and nobody chose another.
+    """Have temporary files in memory, where there is such a folder, unless TMPDIR chooses another.
 
     A disk that is told of each deleted block needs milliseconds to delete a file, and a run of the
     tests deletes ten thousand. Where they are kept after the run, memory is no place for them.

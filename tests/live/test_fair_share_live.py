@@ -49,6 +49,7 @@ def submit(up: Up, job: str, team: str, build: str, **more: Any) -> None:
     up.farm("submit", "-", stdin=json.dumps(row) + "\n")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_jobs_invocations_and_turns_of_a_live_farm(up: Up):
     """The first listed is the next dispatched; whose turn it is, and why, is shown by level."""

@@ -221,6 +221,7 @@ def test_kept_messages_are_bounded(farm: StayingFarm):
     assert farm.client.llen(farm.keys.dead_letters) == KEPT
 
 
+@pytest.mark.slow
 def test_a_message_that_triggers_a_defect_is_not_read_again(farm: StayingFarm):
     """The farm ends once, and continues without the message when it is restarted."""
     with pytest.raises(ZeroDivisionError):

@@ -168,14 +168,11 @@ def _changed_password(client: redis.Redis) -> Callable[[], object]:
     return lambda: client.config_set("requirepass", password)
 
 
+@pytest.mark.slow
 @pytest.mark.live
 @pytest.mark.parametrize(
     ("kind", "begin"),
-    [
-        pytest.param("memory", _full_memory, marks=pytest.mark.slow),
-        pytest.param("read-only", _replica, marks=pytest.mark.slow),
-        ("refused", _changed_password),
-    ],
+    [("memory", _full_memory), ("read-only", _replica), ("refused", _changed_password)],
 )
 def test_a_farm_continues_by_itself_when_the_trouble_is_over(farm: Up, client, kind, begin):
     """No process ends, the trouble is reported once, and all jobs are done afterwards."""
