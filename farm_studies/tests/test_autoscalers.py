@@ -29,6 +29,7 @@ def test_nothing_to_draw_with(farm: Callable[..., Any], monkeypatch: pytest.Monk
     assert "pip install matplotlib" in " ".join(found.err.split())
 
 
+@pytest.mark.slow
 def test_one_command_plays_them_all(farm: Callable[..., Any], tmp_path: Path) -> None:
     """One command runs each twice on the same jobs; table, picture and JSON agree."""
     records = [struct.pack(">II", 20_000 * number, 300_000 + number) for number in range(40)]

@@ -23,30 +23,37 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def marked(public: str) -> object:
-    """Examples with Celery or a server are marked slow, and the one that draws."""
-    marks = [pytest.mark.slow] if public in ("farm.run", "farm.ServerError", "farm.report") else []
-    if marks and public != "farm.report":
-        marks.append(pytest.mark.live)
-    return pytest.param(public, marks=marks)
+    """Mark those with Celery or a server."""
+    live = public in ("farm.run", "farm.ServerError")
+    return pytest.param(public, marks=[pytest.mark.live] if live else [])
 
 
 NAMES = [f"{room.__name__}.{name}" for room in (farm, farm.testing) for name in room.__all__]
 
 
-@pytest.mark.parametrize("public", [marked(name) for name in ("farm", *NAMES)])
-def test_every_public_name_has_an_example(public: str):
-    """A reader who types it sees the output shown."""
+def examples_of(public: str) -> list[doctest.DocTest]:
+    """Return the examples that this name's documentation shows."""
     room, _, name = public.rpartition(".")
     documented = getattr(import_module(room), name) if room else farm
-    tests = [
-        test
-        for test in doctest.DocTestFinder().find(documented, public, globs={"farm": farm})
-        if test.examples
-    ]
-    assert tests
+    shown = doctest.DocTestFinder().find(documented, public, globs={"farm": farm})
+    return [test for test in shown if test.examples]
+
+
+@pytest.mark.parametrize("public", ["farm", *NAMES])
+def test_every_public_name_has_an_example(public: str):
+    """A reader sees how it is used."""
+    assert examples_of(public)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("public", [marked(name) for name in ("farm", *NAMES)])
+def test_the_examples_of_public_names_show_what_comes_out(public: str):
+    """A reader who types one sees the output shown."""
+    tests = examples_of(public)
     assert sum(doctest.DocTestRunner(optionflags=LENIENT).run(test).failed for test in tests) == 0
 
 
+@pytest.mark.slow
 def test_the_page_on_python():
     """Its blocks are one session, from the top to the bottom."""
     blocks = [b for b in BLOCKS if b.document.name == "python.md" and b.language == "pycon"]

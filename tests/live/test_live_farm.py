@@ -81,6 +81,7 @@ def test_two_hundred_jobs_from_submission_to_the_end(story, options):
     assert not any(map(began_at, pids))
 
 
+@pytest.mark.slow
 def test_a_killed_host_loses_no_job(story, options):
     """After SIGKILL its jobs run elsewhere and each ends exactly once."""
     jobs = jobs_of(30, service_time=240.0, every=2.0)

@@ -150,7 +150,8 @@ def test_a_permanent_error_ends_a_farm_that_never_was_up(keep, wakeups):
 
 
 @pytest.mark.parametrize(
-    ("code", "settled"), [(1, True), pytest.param(1, False, marks=pytest.mark.slow), (2, False)]
+    ("code", "settled"),
+    [(1, True), *(pytest.param(code, False, marks=pytest.mark.slow) for code in (1, 2))],
 )
 def test_a_service_is_not_given_up_while_the_disk_is_full(
     keep, wakeups, monkeypatch, code: int, settled: bool

@@ -152,10 +152,8 @@ def test_evalys_reads_the_batsim_export(elastic: Path, tmp_path: Path):
     assert found["queue"] >= 1
 
 
-@pytest.mark.parametrize(
-    "kind",
-    ["openmetrics", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("csv", "swf"))],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["openmetrics", "csv", "swf"])
 def test_a_single_stream_can_go_to_standard_output(export, run: Path, tmp_path: Path, kind: str):
     """For a pipe: the same bytes as a file, and nothing else."""
     file = tmp_path / kind

@@ -205,6 +205,7 @@ def copied(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_new_field_of_a_job_is_one_edit(copied: Path, tmp_path: Path) -> None:
     """It reaches the event log, jobs.csv, the snapshot, and a restarted scheduler."""
     add(copied / "farm/core/model.py", LAST, 'colour: Column[str] = ""')

@@ -193,7 +193,12 @@ main()
 
 
 @pytest.mark.parametrize(
-    "words", [["status"], ["up", "quickstart"], ["admin", "join", "redis://h"]]
+    "words",
+    [
+        ["status"],
+        pytest.param(["up", "quickstart"], marks=pytest.mark.slow),
+        ["admin", "join", "redis://h"],
+    ],
 )
 def test_an_impossible_url_of_the_server_is_one_message(says, monkeypatch, words):
     """Also where the environment has a password for it, which is not shown."""

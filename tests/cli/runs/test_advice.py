@@ -54,6 +54,7 @@ def test_a_sweep_and_a_plan_tell_what_was_simulated_besides(farm, short) -> None
     comes_true(str(short), out, "As it is, with seed 1: ")
 
 
+@pytest.mark.slow
 def test_the_page_of_a_kept_sweep_and_python_have_its_advice(farm, short) -> None:
     """As a sentence below the answer, and as values; the sweep itself computed none."""
     folder = short.parent / "sweep"

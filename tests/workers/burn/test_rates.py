@@ -90,6 +90,7 @@ def test_closed_burners_end_a_measurement(fire):
             found.result(30)
 
 
+@pytest.mark.slow
 def test_a_measurement_that_takes_too_long_is_given_up(fire, monkeypatch):
     """A program that hangs does not hang its host, and is killed."""
     one = fire(rates={})
