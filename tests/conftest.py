@@ -38,16 +38,18 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         native.loading()
         if config.getini("tmp_path_retention_policy") == "failed":
-            write_into_memory()
+            write_into_memory(config)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 #: bytes, of which tests that run at once use a tenth; the folders of many containers are smaller
 ROOM_IN_MEMORY = 1 << 30
+#: where the temporary files of a session are, if they are in memory
+IN_MEMORY = pytest.StashKey[str]()
 
 
-def write_into_memory(folder: str = "/dev/shm") -> None:
+def write_into_memory(config: pytest.Config, folder: str = "/dev/shm") -> None:
     """Have temporary files in memory, where there is such a folder, unless TMPDIR chooses another.
 
     A disk that is told of each deleted block needs milliseconds to delete a file, and a run of the
@@ -57,8 +59,16 @@ def write_into_memory(folder: str = "/dev/shm") -> None:
         return
     system = os.statvfs(folder)
     if system.f_bavail * system.f_frsize >= ROOM_IN_MEMORY and not system.f_flag & os.ST_NOEXEC:
-        os.environ["TMPDIR"] = folder
-        tempfile.tempdir = None
+        own = tempfile.mkdtemp(prefix="farm-tests-", dir=folder)
+        os.environ["TMPDIR"] = tempfile.tempdir = own
+        config.stash[IN_MEMORY] = own
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Delete what processes that were killed left in memory, unless a test failed."""
+    own = session.config.stash.get(IN_MEMORY, None)
+    if own is not None and exitstatus == pytest.ExitCode.OK:
+        shutil.rmtree(own, ignore_errors=True)
 
 
 class PartFirst(pytest.Dir):
