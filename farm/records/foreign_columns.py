@@ -131,6 +131,8 @@ _COMPACT = re.compile(r"((?:19|20)\d\d)([01]\d)([0-3]\d)([0-2]\d)([0-5]\d)([0-5]
 _LEAP_SECOND = re.compile(r"(\d\d:59):60")
 #: Go adds the zone's name to its offset
 _ZONE_AFTER_OFFSET = re.compile(r"(?<=[+-]\d{4})\s+[A-Z]{1,5}\Z")
+#: Java adds it in brackets
+_NAME_OF_ZONE = re.compile(r"\[[\w/+-]+\]\Z")
 #: 1-02:03:04.5 is a day, two hours, …
 _CLOCK_SPAN = re.compile(r"(?:(\d+)[-.])?(\d+):([0-5]\d):([0-5]\d(?:\.\d+)?)")
 _ISO_SPAN = re.compile(
@@ -407,14 +409,14 @@ def _written_span(text: str) -> float:
 def time_of(text: str) -> datetime:
     """Return an ISO 8601 time, also with ``UTC``, or with a blank before its zone.
 
-    Go's (``2026-11-02 08:00:00 +0000 UTC``), HTTP's (``Mon, 02 Nov 2026 08:00:00 GMT``), and a leap
-    second are read, too, and other dates that can only be one (``02.11.2026 08:00``). Raises
-    ValueError that says what is allowed.
+    Go's (``2026-11-02 08:00:00 +0000 UTC``), Java's (``…Z[UTC]``), HTTP's (``Mon, 02 Nov 2026
+    08:00:00 GMT``), and a leap second are read, too, and other dates that can only be one
+    (``02.11.2026 08:00``). Raises ValueError that says what is allowed.
     """
     try:
         return datetime.fromisoformat(text)
     except ValueError:
-        tidy = _ZONE_AFTER_OFFSET.sub("", text)
+        tidy = _ZONE_AFTER_OFFSET.sub("", _NAME_OF_ZONE.sub("", text))
         tidy = _BEFORE_ZONE.sub(lambda found: "Z" if found[1] else "", tidy)
     if _LEAP_SECOND.search(tidy):
         return time_of(_LEAP_SECOND.sub(r"\1:59", tidy)) + timedelta(seconds=1)

@@ -45,6 +45,10 @@ from farm.records.reading import Reading, UnreadableError
 ROWS_AT_ONCE = 4096
 #: characters of a date that is written as one number, as 20261102080640
 LENGTH_OF_DATE = 14
+#: how MongoDB's JSON says of what type a value is
+_TYPES = ("$date", "$numberLong", "$numberInt", "$numberDouble", "$oid")
+#: how .NET, and so PowerShell, writes a number of milliseconds
+_DATE_OF_NET = re.compile(r"/Date\((-?\d+)(?:[+-]\d{4})?\)/")
 _HAS_ZONE = re.compile(r":.*(Z|[+-][0-9]{2}:[0-9]{2})\Z")
 #: numbers below are believed
 MOST = 1e12
@@ -92,14 +96,26 @@ def _members(reading: Reading) -> Iterator[dict[str, str]]:
 
 
 def _rows_in(value: dict[str, object]) -> Iterator[dict[str, object]]:
-    """Yield the objects in an answer around them, as ``{"data": [{…}, …]}``; else this one."""
+    """Yield the objects in an answer around them, as ``{"data": [{…}, …]}``; else this one.
+
+    Or those that it has by their ids.
+    """
+    inner = list(value.values())
+    if len(inner) > 1 and all(isinstance(one, dict) and _has_times(one) for one in inner):
+        for name, one in value.items():
+            yield {"id": name, **one} if isinstance(one, dict) else {}
+        return
     flat = list(_flat(value))
     lists = [found for _, found in flat if isinstance(found, list) and found]
-    has_times = any(time is not None for time, _ in times_named(name for name, _ in flat).values())
-    if has_times or len(lists) != 1 or not all(isinstance(one, dict) for one in lists[0]):
+    if _has_times(value) or len(lists) != 1 or not all(isinstance(one, dict) for one in lists[0]):
         yield value
         return
     yield from lists[0]
+
+
+def _has_times(value: Mapping[str, object]) -> bool:
+    names = (name for name, _ in _flat(value))
+    return any(time is not None for time, _ in times_named(names).values())
 
 
 class _NoRow(list[str]):
@@ -272,7 +288,10 @@ class _Table:
 
 def _flat(found: Mapping[str, object], before: str = "") -> Iterator[tuple[str, object]]:
     for name, value in found.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) and len(value) == 1 and next(iter(value)) in _TYPES:
+            # {"$date": …}, also in each other, as databases of documents write what a value is
+            yield from _flat({name: next(iter(value.values()))}, before)
+        elif isinstance(value, dict):
             yield from _flat(value, f"{before}{name}.")
         else:
             yield before + name, value
@@ -281,6 +300,8 @@ def _flat(found: Mapping[str, object], before: str = "") -> Iterator[tuple[str, 
 def _text(value: object) -> str:
     if isinstance(value, list):
         return ",".join(map(str, value))
+    if isinstance(value, str) and (match := _DATE_OF_NET.fullmatch(value)):
+        return match[1]
     return "" if value is None else str(value)
 
 

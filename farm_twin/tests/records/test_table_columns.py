@@ -184,6 +184,9 @@ def test_what_columns_say_by_their_names_and_values(header: str, row: str, tmp_p
         lambda job: {"job": job, "runner": {"name": "m"}},
         lambda job: {"data": [{**job, "runner": "m"}], "next": None},
         lambda job: {"hits": {"hits": [{"_source": {**job, "agent": "m"}}]}},
+        lambda job: {"7": job, "8": dict.fromkeys(job)},
+        lambda job: {name: {"$date": at} for name, at in job.items()},
+        lambda job: {**job, "submittedAt": "/Date(1793610000000)/"},
     ],
 )
 def test_rows_of_json_are_found_in_what_is_around_them(wrapped, tmp_path: Path):
