@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
+from statistics import fmean
 from typing import NamedTuple
 
 DAY_FIRST, MONTH_FIRST = "dmy", "mdy"
@@ -19,6 +20,8 @@ DAYS = "days"
 DAYS_BEFORE_1970, DAY = 25_569, 86_400
 EARLIEST_DAY, LATEST_DAY = 36_526, 73_050
 """The years 2000 and 2099, between which such numbers of days are."""
+MAX_DAYS_OF_RUN, MAX_DAYS_BETWEEN = 0.5, 0.05
+"""How long jobs run on average at most, and come after each other, where numbers are of days."""
 INSTANTS = ("submitted", "eligible", "started", "finished")
 MUCH_SHORTER = 5
 """How many times longer the days of a table are if day and month are mistaken for each other: days
@@ -45,6 +48,8 @@ _HALF_OF_DAY = re.compile(r"\d\s*[ap]\.?m\b", re.IGNORECASE)
 _GROUPED = re.compile(r"-?\d[\d.,'\u2019\u00a0\u202f ]*[.,'\u2019\u00a0\u202f ]\d+")
 """A number with a mark, or several."""
 _PLAIN_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_WITH_SECONDS_OF_DAY = re.compile(r"\d+\.\d{4,}|\d+\.0|\d+")
+_GROUPED_BY_DOTS = re.compile(r"-?\d{1,3}(?:\.\d{3})+")
 _DOT_BEFORE_THREE = re.compile(r"[1-9]\d{0,2}\.\d{3}")
 _MARKS = set(",'\u2019\u00a0\u202f ")
 """Marks of numbers that are none of Python's."""
@@ -143,6 +148,8 @@ class Notation(NamedTuple):
         if self.mark and _is_number(text):
             number = _BETWEEN_THOUSANDS.sub("", text)
             if self.mark == COMMA:
+                if "," not in number and not _GROUPED_BY_DOTS.fullmatch(number):
+                    return number  # of a program, among those of a spreadsheet
                 return number.replace(".", "").replace(",", ".")
             return number.replace(",", "")
         return text
@@ -179,23 +186,32 @@ def _shown(columns: Mapping[str, Sequence[str]], separator: str, mapped: Notatio
                 numbers.setdefault(name, []).append(text)
     order = (mapped.order or _order_of(dates)) if dates else ""
     notation = Notation(order, mapped.mark or _mark_of(numbers, separator))
-    instants = [text for name in INSTANTS for text in numbers.get(name, ())]
-    has_days = _are_days([notation.plain(text) for text in instants])
-    return notation._replace(dates=DAYS if has_days else "")
+    instants = {
+        name: [notation.plain(text) for text in numbers[name]]
+        for name in INSTANTS
+        if name in numbers
+    }
+    return notation._replace(dates=DAYS if _are_days(instants) else "")
 
 
-def _are_days(texts: Sequence[str]) -> bool:
-    """Return whether instants are days since 1899: all of a few years, with parts of a day.
+def _are_days(instants: Mapping[str, Sequence[str]]) -> bool:
+    """Return whether numbers are days since 1899, with the seconds as their decimals.
 
-    As seconds, jobs of hours would begin and end within one, half a day after a trace began.
+    As seconds since a trace began, all would be in a few hours of it, and run for a fraction of
+    one; or, where no column has their ends, come many in each.
     """
-    if not texts or not all(map(_PLAIN_NUMBER.fullmatch, texts)):
+    texts = [text for each in instants.values() for text in each]
+    exact = sum(map(bool, map(_WITH_SECONDS_OF_DAY.fullmatch, texts)))
+    if not texts or exact < MIN_AGREEING * len(texts):
         return False
-    days = list(map(float, texts))
-    are_dates = min(days) >= EARLIEST_DAY and max(days) < LATEST_DAY
-    with_parts = sum(day % 1 > 0 for day in days)
-    are_close = max(days) - min(days) < len(days)
-    return are_dates and are_close and with_parts >= MIN_AGREEING * len(days)
+    days = {name: list(map(float, each)) for name, each in instants.items()}
+    first = min(map(min, days.values()))
+    last = max(map(max, days.values()))
+    if first < EARLIEST_DAY or last >= LATEST_DAY:
+        return False
+    if {"started", "finished"} <= days.keys():
+        return 0 <= fmean(days["finished"]) - fmean(days["started"]) < MAX_DAYS_OF_RUN
+    return last - first < MAX_DAYS_BETWEEN * max(map(len, days.values()))
 
 
 def _is_number(text: str) -> bool:
@@ -282,7 +298,8 @@ def _mark_shown(text: str) -> str:
     plain = _BETWEEN_THOUSANDS.sub("", text)
     whole, comma, rest = plain.rpartition(",")
     if not comma:
-        return ""
+        is_decimal = "." in plain and not _GROUPED_BY_DOTS.fullmatch(plain)
+        return POINT if is_decimal else ""
     if "." in rest or "," in whole:
         return POINT
     digits = whole.lstrip("-")

@@ -50,6 +50,7 @@ def test_dates_that_can_only_be_one_are_read(written: str, meant: str):
         (["0,532", "1,300"], ["0.532", "1.300"]),
         (["1'400.5", "1'300"], ["1400.5", "1300"]),
         (["1.4", "1.300"], ["1.4", "1.300"]),
+        (["1.4", "1,300"], ["1.4", "1300"]),
         ([*30 * ["1.400"], *5 * ["300"]], [*30 * ["1400"], *5 * ["300"]]),
         ([*30 * ["1.400"], *5 * ["0"]], [*30 * ["1.400"], *5 * ["0"]]),
         # one odd cell does not make the others unreadable
@@ -60,6 +61,14 @@ def test_a_column_shows_how_its_cells_are_written(cells: list[str], plain: list[
     """No cell alone says whether 1,400 is more than a thousand."""
     notation = notation_of({"duration": cells})
     assert [notation.plain(cell) for cell in cells] == plain
+
+
+def test_a_trace_of_its_own_time_has_no_dates():
+    """Seconds, ten hours after it began, are no days of a spreadsheet: jobs run longer than one."""
+    seconds = [f"{40_000 + number / 7:.6f}" for number in range(50)]
+    ends = [f"{float(second) + 30:.6f}" for second in seconds]
+    assert not notation_of({"submitted": seconds, "started": seconds, "finished": ends}).dates
+    assert notation_of({"submitted": seconds, "started": seconds, "finished": seconds}).dates
 
 
 def table(folder: Path, cells: str) -> Path:

@@ -158,7 +158,7 @@ def test_a_quote_that_is_not_closed_costs_its_row(tmp_path: Path):
     [
         ("created_at,queued_ms,duration_ms", "2026-11-02T09:00:00Z,10000,50000"),
         ("Created At,Queue Time (min),Duration [h]", "2026-11-02T09:00:00Z,0.1666667,0.0138889"),
-        ("\n  \n# by hand\nsubmitted;started;duration", "46328.375;46328.37511574;50"),
+        ("\n  \n# by hand\nsubmitted;started;duration", "46328.37500000;46328.37511574;50"),
     ],
 )
 def test_what_columns_say_by_their_names_and_values(header: str, row: str, tmp_path: Path):
