@@ -145,7 +145,7 @@ class Scheduler:
         if not states:
             raise StaleEventError
         if self.book.needing:
-            self.blocked.submitted(event.ended, at)
+            self.blocked.submitted(states, event.ended, at)
         lanes: dict[int, Lane] = {}
         for state in states:
             if state.leader is None and state.status is _ARRIVING:

@@ -79,7 +79,8 @@ class Scheduling(Section):
     """Which waiting job goes next, on which builder."""
 
     policy: Text = "fifo"
-    """`fifo random ljf sjf ljf-aging sjf-aging score buildbarn`, or your own `module:function`."""
+    """`fifo random ljf sjf ljf-aging sjf-aging score buildbarn critical-path`, or your own
+    `module:function`."""
     aging_factor: NonNegative = 10.0
     """Seconds of run time that a second in the queue weighs (`ljf-aging`, `sjf-aging`)."""
     aging: Literal["linear", "matrix"] = "linear"

@@ -10,7 +10,7 @@ from farm.core.commands import EndJob
 from farm.core.events import JobsSubmitted
 from farm.core.jobs.needs import flaw_of_needs, need_of
 from farm.core.model import Cause, Job, Platform
-from farm.core.policies import ljf, sjf
+from farm.core.policies import critical_path, ljf, sjf
 from farm.core.pools.spec import PoolSpec
 from tests.worlds.virtual import Story
 
@@ -125,6 +125,17 @@ def test_skips_cascade_in_rounds_by_order_of_submission(ledger):
         "end z cancelled",
         "start w/1 on b.0",
     ]
+
+
+def test_the_critical_path_goes_first(ledger):
+    """By the estimates of all that hangs on a job; a restored scheduler knows them too."""
+    farm = ledger(policy=critical_path.key)
+    chain = [Job(id="a", service_time=1.0), needing("b", "a"), needing("c", "b:ended")]
+    farm.submit(Job(id="long", service_time=20.0), *chain)
+    assert farm.waiting == ["a", "long"]
+    farm.restart(rekey=True)
+    assert farm.waiting == ["a", "long"]
+    assert farm.dispatch_order("x") == ["a", "long", "b", "c"]
 
 
 def test_a_job_waits_for_its_delay_after_its_needs(ledger):

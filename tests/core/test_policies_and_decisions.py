@@ -27,6 +27,7 @@ JOBS = {
 ORDERS = {
     ("fifo", "linear"): "abcde",
     ("ljf", "linear"): "ceabd",
+    ("critical-path", "linear"): "ceabd",
     ("sjf", "linear"): "bdaec",
     ("score", "linear"): "bcdae",
     ("buildbarn", "linear"): "dceab",

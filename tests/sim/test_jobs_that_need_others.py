@@ -72,6 +72,27 @@ def test_other_runs_have_no_columns_of_it() -> None:
     assert "blocked_time_s" not in run.summary
 
 
+def test_the_critical_path_shortens_a_pipeline() -> None:
+    """Of 200 jobs, most need no other; under fifo each stage of the chain waits behind them."""
+    stages = [f"stage-{number}" for number in range(12)]
+    chain = [
+        {"name": name, "needs": [before] if before else [], "service_time": "4m"}
+        for before, name in zip(["", *stages], stages, strict=False)
+    ]
+    load = {"every": 1, "count": 1, "service_time": {"exponential": {"mean": "1m"}}}
+    jobs = [{"name": "test", "count": 188}, *chain]
+    pools = [{"name": "linux", "platform": {"processor": "amd64"}, "builders": 4}]
+    made = {**PIPELINE, "pools": pools, "workload": [{"matrices": {**load, "jobs": jobs}}]}
+    rules = {"runtime_estimates": "oracle"}
+    runs = {
+        policy: farm.simulate({**made, "scheduling": {**rules, "policy": policy}}).summary
+        for policy in ("fifo", "critical-path")
+    }
+    assert runs["critical-path"]["jobs"]["succeeded"] == 200
+    assert runs["critical-path"]["utilization"] >= 0.8
+    assert runs["critical-path"]["makespan_s"] <= 0.9 * runs["fifo"]["makespan_s"]
+
+
 def table(path: Path, *rows: str) -> Path:
     """Write a trace."""
     head = "job_id,submitted_at_s,service_time_s,needs,needs_delay_s\n"

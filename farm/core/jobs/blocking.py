@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from farm.core.alarms import Alarms
 from farm.core.commands import EndJob
 from farm.core.dispatching.matching import Lane
 from farm.core.jobs.book import JobBook
-from farm.core.jobs.needs import UNKNOWN, Ended, needs_of, why_skipped
+from farm.core.jobs.needs import UNKNOWN, Ended, needs_first, needs_of, why_skipped
 from farm.core.model import Cause, Outcome
+from farm.core.policies import asks_for_path
 from farm.core.state.working_state import JobState
 
 
@@ -37,12 +38,15 @@ class BlockedJobs:
         #: whether jobs were released or skipped since this was last set to False
         self.changed = False
 
-    def submitted(self, ended: Mapping[str, Outcome], at: float) -> None:
-        """Block the jobs of a submission that need others; those whose needs are met arrive.
+    def submitted(
+        self, states: Sequence[JobState], ended: Mapping[str, Outcome], at: float
+    ) -> None:
+        """Block those jobs of a submission that need others; those whose needs are met arrive.
 
         ``ended``: how those ended that they need and that are over.
         """
         fresh, self._book.needing = self._book.needing, []
+        self._measure_paths(states)
         over: list[dict[str, Ended]] = []
         for state in fresh:
             self._enter(state)
@@ -107,6 +111,19 @@ class BlockedJobs:
             self._dependents.setdefault(name, []).append(state)
         if state.released_at is not None:
             heapq.heappush(self._due, (state.released_at, state.serial, state))
+
+    def _measure_paths(self, states: Sequence[JobState]) -> None:
+        """Determine the longest path of estimates below each of the jobs that others need."""
+        among = {state.job.id: state for state in states}
+        for job in reversed(needs_first(state.job for state in states)):
+            length = among[job.id].below + among[job.id].estimated_time
+            for need in needs_of(job):
+                needed = among.get(need.job)
+                if needed is not None and needed.below < length:
+                    needed.below = length
+        if asks_for_path(self._book.rules.policy):
+            for state in states:
+                state.key = self._book.key_of(state)
 
     def _enter(self, state: JobState) -> None:
         self.states[state.job.id] = state

@@ -9,7 +9,7 @@ from farm.core.commands import EndJob, Out
 from farm.core.dispatching.dispatcher import Dispatcher
 from farm.core.dispatching.matching import Lane
 from farm.core.model import Cause, Job, Outcome
-from farm.core.policies import Key, sort_key
+from farm.core.policies import Key, asks_for_path, sort_key
 from farm.core.rules import Estimator, SchedulingRules
 from farm.core.state.working_state import JobState, JobStatus
 
@@ -123,9 +123,11 @@ class JobBook:
 
     def key_of(self, state: JobState) -> Key:
         """Return the sort key of a job by the present rules."""
-        job, runs = state.job, state.leader or state
-        own = self.rules.policy(job, *runs.execution, state.serial)
-        return sort_key(job, own, state.place or state.serial)
+        job, runs, policy = state.job, state.leader or state, self.rules.policy
+        estimate, at = runs.execution
+        if state.below and asks_for_path(policy):
+            estimate += state.below
+        return sort_key(job, policy(job, estimate, at, state.serial), state.place or state.serial)
 
     def enter(self, state: JobState) -> None:
         """Add a job to the book."""

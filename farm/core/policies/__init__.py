@@ -21,7 +21,16 @@ from collections.abc import Callable
 import msgspec
 
 from farm.core.model import Job
-from farm.core.policies import ageing, buildbarn, fifo, ljf, random_order, score, sjf
+from farm.core.policies import (
+    ageing,
+    buildbarn,
+    critical_path,
+    fifo,
+    ljf,
+    random_order,
+    score,
+    sjf,
+)
 
 KeyFunction = Callable[[Job, float, float, int], float | tuple[float, ...]]
 Key = tuple[float, ...]
@@ -51,6 +60,7 @@ PolicyFactory = Callable[[PolicyOptions], KeyFunction]
 
 POLICIES: dict[str, PolicyFactory] = {
     "buildbarn": lambda _: buildbarn.key,
+    "critical-path": lambda _: critical_path.key,
     "fifo": lambda _: fifo.key,
     "ljf": lambda _: ljf.key,
     "ljf-aging": lambda o: ageing.make(o.aging_factor, o.aging, longest_first=True),
@@ -68,4 +78,9 @@ def takes_columns(policy: KeyFunction) -> bool:
     """
     if getattr(policy, "func", None) is ageing.linear:
         return True
-    return policy in (buildbarn.key, fifo.key, ljf.key, score.key, sjf.key)
+    return policy in (buildbarn.key, critical_path.key, fifo.key, ljf.key, score.key, sjf.key)
+
+
+def asks_for_path(policy: KeyFunction) -> bool:
+    """Return whether a policy is given the length of a job's path as the estimate."""
+    return policy is critical_path.key

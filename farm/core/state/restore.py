@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from farm.core.dispatching.matching import Lane
-from farm.core.policies import Key, sort_key
+from farm.core.policies import Key, asks_for_path, sort_key
 from farm.core.pools.spec import PoolSpec
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.rules import Estimator, SchedulingRules
@@ -64,7 +64,10 @@ def restore(scheduler: Scheduler, snapshot: FarmSnapshot, *, rekey: bool = False
         job, serial = record.job, record.serial
         # also if the old keys are kept: a policy may remember matrices that it has seen
         runs = record if record.leader is None else named[record.leader]
-        key = rules.policy(job, *runs.execution, serial)
+        estimate, at = runs.execution
+        if record.below and asks_for_path(rules.policy):
+            estimate += record.below
+        key = rules.policy(job, estimate, at, serial)
         first, last = snapshot.unsorted or (0, -1)
         if rekey or first <= serial <= last:
             keys[serial] = sort_key(job, key, record.place or serial)

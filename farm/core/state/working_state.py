@@ -76,6 +76,9 @@ class JobLife(msgspec.Struct, eq=False):
     #: when it was released, or will be when its delay is over; its arrival, if its needs were met
     #: by then; None: they are not, or it has none
     released_at: float | None = None
+    #: the longest path of estimated run times through the jobs that need it, seconds; 0: no job of
+    #: its submission does
+    below: float = 0.0
     #: its number in the order of arrivals and releases; 0: its serial, as no job was released yet
     place: int = 0
 
