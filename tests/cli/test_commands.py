@@ -204,7 +204,7 @@ def test_compare_prints_a_table_and_json(farm):
 def test_a_table_that_cannot_be_finished_is_not_there(farm, tmp_path: Path, monkeypatch, stop):
     """A part of it reads as a smaller load: neither it nor its draft is left."""
 
-    def written_in_part(_jobs: object, path: Path, _happened: object) -> None:
+    def written_in_part(_jobs: object, path: Path, *_: object, **__: object) -> None:
         path.write_text("job_id,submitted_at_s,service_time_s\n")
         raise stop
 

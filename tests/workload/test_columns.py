@@ -99,7 +99,8 @@ def test_the_jobs_of_a_seed_stay_as_they_are(scenario_of: ScenarioOf) -> None:
         (SOURCES, "cd05fe3860c08f2c"),
     ):
         jobs = list(build_jobs(scenario_of(*sources)))
-        values = attrgetter(*JOB_FIELDS)
+        drawn_fields = [name for name in JOB_FIELDS if not name.startswith("needs")]
+        values = attrgetter(*drawn_fields)
         assert sha256(repr([values(job) for job in jobs]).encode()).hexdigest()[:16] == digest
 
 
