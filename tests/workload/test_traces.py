@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 import farm
 from farm.core.errors import FarmError, ScenarioError, TraceError
@@ -283,6 +284,10 @@ def test_the_table_round_trips(tmp_path: Path) -> None:
     """Written jobs read back the same, to the last bit."""
     assert write_csv(JOBS, tmp_path / "t.csv") == len(JOBS)
     assert list(read_trace(tmp_path / "t.csv")) == JOBS
+    needs = {"needs": ("a", "b/2:ended"), "needs_delay": 0.1}
+    needing = [*JOBS[:-1], replace(JOBS[-1], **needs)]
+    write_csv(needing, tmp_path / "t.csv", needs=True)
+    assert list(read_trace(tmp_path / "t.csv")) == needing
 
 
 def test_no_spreadsheet_runs_a_name(tmp_path: Path) -> None:
