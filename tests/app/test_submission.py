@@ -226,3 +226,18 @@ def test_json_lines_name_needs_as_a_list_or_as_in_a_table(tmp_path: Path):
     )
     one, two = jobs_of(path, None, None, None, AMD64)
     assert (one.needs, one.needs_delay, two.needs) == (("a", "b:ended"), 5.0, ("a", "b:failed"))
+
+
+def test_a_blocked_job_gets_no_estimate_at_its_submission():
+    """It was said to go at once, as it has no place in line."""
+    built = farm.testing.VirtualFarm("mm1")
+    built.submit(needing("a"), needing("t", "a"))
+
+    class Asked:
+        def is_attended(self) -> bool:
+            return True
+
+        def ask(self, *_: object) -> Any:
+            return built.explain("t")
+
+    assert submission_estimate.estimate_of(Asked(), "t") is None  # type: ignore[arg-type]

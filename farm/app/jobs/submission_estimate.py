@@ -6,6 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from farm.core.errors import FarmError, ServerError
+from farm.core.state.working_state import JobStatus
 from farm.live.operating.answers import Answer, Method, why_they_differ
 from farm.live.operating.client import FarmClient
 from farm.units import format_roughly, many
@@ -61,8 +62,8 @@ def estimate_of(client: FarmClient, job_id: str) -> SubmissionEstimate | None:
     except ServerError:
         return None
     found = with_provisioner(client, job_id, answer).job
-    if found is None:
-        return None
+    if found is None or found.status == JobStatus.BLOCKED.value:
+        return None  # it has no place in line before its needs are met
     waits = found.ahead is not None
     start = found.dispatch_in_time if waits else 0.0
     return SubmissionEstimate(
