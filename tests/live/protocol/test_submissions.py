@@ -155,3 +155,17 @@ def test_a_provisioner_gives_up_a_builder_that_does_not_come(door: Door):
     (lost,) = door.events(BuilderLost)
     assert (lost.builder, lost.reason) == ("linux-1", "no room")
     assert door.wanted == []
+
+
+def test_a_submission_that_needs_an_unknown_job_is_refused_as_a_whole(door: Door):
+    """A part of it would run, or wait for what never comes."""
+    door.protocol.submissions.known = lambda _: {}
+    needy = Job(id="b", service_time=1.0, needs=("missing",))
+    jobs = (Job(id="a", service_time=1.0), needy)
+    door.hear("operator", JobsSubmitted(UNSTAMPED, jobs), stream="submissions")
+
+    assert door.protocol.submissions.accepted == 0
+    assert door.events(JobsSubmitted) == []
+    (letter,), counts = door.refusals.take()
+    assert (letter.jobs, counts) == (2, {"out-of-bounds": 1})
+    assert "needs: found 'missing'" in letter.why
