@@ -1,7 +1,8 @@
 """Holes in records: hours in which nothing happened on any platform, and at other days did.
 
 A page that was not fetched, or a collector that was down, looks like a farm without work. Rates
-over such a time are too low. A night is none: other days are as quiet then.
+over such a time are too low. A night is none, nor is the time between two bursts: other days are as
+quiet then, or for a good part of it.
 """
 
 from __future__ import annotations
@@ -18,11 +19,14 @@ MIN_TIME = HOUR
 MAX_TIME = 12.0 * HOUR
 """Seconds up to which it is one: what is longer may be a weekend, or holidays."""
 MIN_EXPECTED = 30.0
-"""Events that the quieter one of the hours around would have let expect in it."""
+"""Arrivals, those of a minute as one, that the quieter one of the hours around would have let
+expect in it: jobs that come together say no more than one of them."""
 MIN_DAYS = 2
 """Other days that the records have at the same hours, from which that is their custom."""
-MIN_SHARE_OF_EXPECTED = 0.5
-"""Share of these events that another day has at the same hours, if work is done then."""
+MIN_SHARE_OF_DAYS = 0.6
+"""Share of these days that are busy then: two of seven may be a weekend's."""
+MAX_SHARE_OF_GAP = 0.25
+"""Share of a hole's length up to which a busy day has nothing at the same hours."""
 
 
 def holes_in(attempts: AttemptColumns) -> list[tuple[float, float]]:
@@ -31,24 +35,29 @@ def holes_in(attempts: AttemptColumns) -> list[tuple[float, float]]:
     at = np.unique(instants[~np.isnan(instants)])
     quiet = np.flatnonzero((np.diff(at) >= MIN_TIME) & (np.diff(at) <= MAX_TIME))
     holes = [(float(at[place]), float(at[place + 1])) for place in quiet.tolist()]
-    return [(begins, ends) for begins, ends in holes if _is_hole(at, begins, ends)]
+    minutes = 60.0 * np.unique(np.floor(attempts.arrived_at / 60.0))
+    return [hole for hole in holes if _is_hole(at, minutes, *hole)]
 
 
-def _is_hole(at: Floats, begins: float, ends: float) -> bool:
+def _is_hole(at: Floats, arrivals: Floats, begins: float, ends: float) -> bool:
     """Return whether events are missing between two instants."""
-    around = min(_count(at, begins - HOUR, begins), _count(at, ends, ends + HOUR))
+    around = min(_count(arrivals, begins - HOUR, begins), _count(arrivals, ends, ends + HOUR))
     expected = around * (ends - begins) / HOUR
     if expected < MIN_EXPECTED:
         return False
     days = range(int((at[0] - begins) // DAY), int((at[-1] - ends) // DAY) + 1)
     others = [
-        _count(at, begins + day * DAY, ends + day * DAY)
+        _longest_gap(at, begins + day * DAY, ends + day * DAY)
         for day in days
         if day and begins + day * DAY >= at[0] and ends + day * DAY <= at[-1]
     ]
-    if len(others) < MIN_DAYS:
-        return False
-    return float(np.median(others)) >= MIN_SHARE_OF_EXPECTED * expected
+    busy = sum(gap <= MAX_SHARE_OF_GAP * (ends - begins) for gap in others)
+    return len(others) >= MIN_DAYS and busy >= MIN_SHARE_OF_DAYS * len(others)
+
+
+def _longest_gap(at: Floats, begins: float, ends: float) -> float:
+    within = at[np.searchsorted(at, begins) : np.searchsorted(at, ends)]
+    return float(np.diff(np.concatenate([[begins], within, [ends]])).max())
 
 
 def _count(at: Floats, begins: float, ends: float) -> int:

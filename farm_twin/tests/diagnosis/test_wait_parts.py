@@ -121,3 +121,11 @@ def test_hours_that_no_record_has_are_left_out_of_rates():
     by_day = [job for job in light(jobs=2880) if job[0] % day < 0.6 * day]
     _, verdict = judged(by_day)
     assert not any("nothing came" in it for it in verdict.evidence)
+    # nor is the time between two bursts a hole
+    in_bursts = [
+        (at, at + number % 60, at + 300.0 + number % 60, f"m{number % 60}")
+        for number in range(2880)
+        for at in [9000.0 * (number // 60) + 4000.0 * (number // 60 % 3)]
+    ]
+    _, verdict = judged(in_bursts)
+    assert not any("nothing came" in it for it in verdict.evidence)
