@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 import pytest
 
@@ -247,6 +248,13 @@ def test_a_long_chain_has_no_circle():
     circle = flaw_of_needs([*chain, needing("j0", "j2999")])
     assert circle is not None
     assert "…" in circle.why
+
+
+def test_jobs_that_many_paths_lead_to_are_searched_once():
+    """A submission of a hundred jobs would hold the scheduler up: it has 2^50 paths."""
+    layers = [(f"a{n}", f"b{n}") for n in range(50)]
+    jobs = [needing(name, *below) for below, layer in pairwise(layers) for name in layer]
+    assert flaw_of_needs(jobs[::-1], {"a0", "b0"}.__contains__) is None
 
 
 def test_the_simulated_world_remembers_how_needed_jobs_ended():
