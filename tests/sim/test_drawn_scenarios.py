@@ -108,6 +108,7 @@ def written(seed: int, engine: Engine, folder: Path) -> dict[str, object]:
     saved = farm.simulate(scenario(seed), engine=engine).save(folder)
     summary = json.loads((saved / "summary.json").read_text())
     del summary["engine"], summary["wall_time_s"]
+    summary.pop("not_compiled", None)
     names = ("events.jsonl", "jobs.csv")
     return {"summary": summary, **{name: (saved / name).read_bytes() for name in names}}
 
