@@ -57,6 +57,12 @@ class Attempt(msgspec.Struct, kw_only=True, gc=False, omit_defaults=True, rename
     attributes: dict[str, str] = {}
     #: on runners that the system's vendor has without limit
     hosted: bool = False
+    #: ids of attempts that released it, each with its condition as in ``Job.needs``
+    needs: tuple[str, ...] = ()
+    #: how long after the end of the last of these it came, seconds; None: as the instants say
+    needs_delay: float | None = None
+    #: its concurrency group: a newer run of the group cancels what is left of an older one
+    group: str = ""
 
     @property
     def arrived_at(self) -> float:

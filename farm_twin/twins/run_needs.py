@@ -1,0 +1,230 @@
+"""Which jobs of a run released which: read from when they came and ended.
+
+Most systems record when a job was created, and not which jobs it needed. In a workflow that runs
+often this shows: a job that needs others comes, in every run, after all of them have ended. So for
+each job of a workflow, by its name, it is counted in how many runs each other job had ended when it
+came. Those that always had are what it needs, without those that are needed by others of them: what
+had ended before these could begin says nothing more.
+
+A short job that always happens to end in time is taken for a need, too. It is only wrong where that
+job becomes the last to end, and is told as ``unproven``: it was never seen to be the last.
+
+A run that was tried again has jobs of a further attempt, which people or scripts release when they
+have seen the end of the first one: the first jobs of an attempt need all of the one before, and
+come as long after it as they were recorded to.
+
+Every need's condition is that it ended: the records have only jobs that did run, so what a failed
+job would have skipped is not among them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+import numpy as np
+
+from farm.columns import Array, Floats
+from farm.records.attempt import Attempt
+
+MIN_RUNS: Final = 5
+"""Runs of a workflow in which a job must have come after another one's end: fewer are chance."""
+MAX_RUNS: Final = 300
+"""Runs of a workflow that are compared: of more, evenly chosen ones."""
+ALWAYS: Final = 0.98
+"""Share of the runs in which a need must have ended when the job came: clocks differ, and people
+start jobs by hand."""
+RIGHT_AFTER: Final = 120.0
+"""Seconds after its last need within which a job comes, as a rule, if that released it."""
+MAX_JOBS_OF_RUN: Final = 1_000
+"""Jobs of a run up to which it is looked at: the comparison is by pairs of them."""
+MAX_NEEDS: Final = 1_000
+"""Needs of a job, at most."""
+CLOCKS: Final = 1.0
+"""Seconds by which a job may come before the end of what released it: instants are rounded."""
+
+
+def workflow_of(attempt: Attempt) -> str:
+    """Return what an attempt's run is a run of: repository and workflow, or what is known of it."""
+    names = (attempt.attributes.get(key, "") for key in ("repository", "project", "pipeline"))
+    return "/".join(filter(None, [*names, attempt.attributes.get("workflow", "")]))
+
+
+class JobNeeds(NamedTuple):
+    """What releases the jobs of one name in a workflow."""
+
+    workflow: str
+    kind: str
+    #: names of the jobs that it needs
+    needs: tuple[str, ...]
+    #: runs in which it came right after the last of them, and all runs that were compared
+    explained: int
+    runs: int
+    #: seconds from the end of the last need to its arrival, the middle of those runs
+    delay: float
+    #: of these needs, such that were never the last to end: they may be none
+    unproven: tuple[str, ...]
+
+
+class ReleasedLoad(NamedTuple):
+    """Attempts that name what released them."""
+
+    attempts: list[Attempt]
+    needs: list[JobNeeds]
+    #: attempts that others released, and of these such that began a further attempt of a run
+    released: int
+    tried_again: int
+
+    @property
+    def share(self) -> float:
+        """Share of the attempts that others released."""
+        return self.released / max(1, len(self.attempts))
+
+
+def with_needs(attempts: Sequence[Attempt]) -> ReleasedLoad:
+    """Return the attempts with the needs that their runs show, in their order.
+
+    Attempts that name their needs themselves, or belong to no run, stay as they are.
+    """
+    runs: dict[str, list[int]] = defaultdict(list)
+    for row, attempt in enumerate(attempts):
+        if attempt.matrix and not attempt.needs:
+            runs[attempt.matrix].append(row)
+    by_workflow: dict[str, list[_Run]] = defaultdict(list)
+    for rows in runs.values():
+        if 1 < len(rows) <= MAX_JOBS_OF_RUN:
+            run = _Run([attempts[row] for row in rows], np.array(rows))
+            by_workflow[run.workflow].append(run)
+
+    needs: list[JobNeeds] = []
+    found: dict[int, tuple[str, ...]] = {}
+    tried_again = 0
+    for workflow, some in by_workflow.items():
+        rules = {rule.kind: rule for rule in _rules(workflow, some)}
+        needs += rules.values()
+        for run in some:
+            for place, ids, is_again in run.releases(rules):
+                found[int(run.rows[place])] = ids
+                tried_again += is_again
+    released = [
+        msgspec.structs.replace(attempt, needs=found[row]) if row in found else attempt
+        for row, attempt in enumerate(attempts)
+    ]
+    return ReleasedLoad(released, needs, len(found), tried_again)
+
+
+class _Run:
+    """The attempts of one run, as columns; a further attempt of the run has rows of its own."""
+
+    def __init__(self, attempts: list[Attempt], rows: Array) -> None:
+        self.attempts, self.rows = attempts, rows
+        self.workflow = workflow_of(attempts[0])
+        self.arrived: Floats = np.array([attempt.arrived_at for attempt in attempts])
+        ends = [
+            np.inf if attempt.finished_at is None else attempt.finished_at for attempt in attempts
+        ]
+        self.ended: Floats = np.array(ends)
+        self.number = np.array([attempt.attempt for attempt in attempts])
+        self.kinds = [attempt.kind for attempt in attempts]
+
+    @property
+    def first(self) -> list[int]:
+        """The places of the jobs of its first attempt."""
+        return np.flatnonzero(self.number == self.number.min()).tolist()
+
+    def releases(self, rules: dict[str, JobNeeds]) -> Iterator[tuple[int, tuple[str, ...], bool]]:
+        """Yield the place of each released attempt, its needs, and whether it is a new try."""
+        first = int(self.number.min())
+        for place, kind in enumerate(self.kinds):
+            arrived_at = self.arrived[place]
+            has_ended = self.ended <= arrived_at + CLOCKS
+            has_ended[place] = False
+            needs: list[int] = []
+            if (rule := rules.get(kind)) is not None:
+                needs = self._latest(rule.needs, has_ended)
+            is_new_try = bool(self.number[place] > first)
+            if is_new_try and needs:
+                is_new_try = bool(arrived_at - self.ended[needs].max() > RIGHT_AFTER)
+            if is_new_try:
+                needs = np.flatnonzero((self.number < self.number[place]) & has_ended).tolist()
+            if needs:
+                yield place, self._ids(needs), is_new_try
+
+    def _latest(self, kinds: Sequence[str], has_ended: Array) -> list[int]:
+        """Return, of jobs of these names, the last tries that had ended by then."""
+        wanted = set(kinds)
+        tries: dict[str, list[int]] = defaultdict(list)
+        for place in np.flatnonzero(has_ended).tolist():
+            if self.kinds[place] in wanted:
+                tries[self.attempts[place].job or self.attempts[place].id].append(place)
+        return sorted(max(places, key=lambda place: self.ended[place]) for places in tries.values())
+
+    def _ids(self, places: Sequence[int]) -> tuple[str, ...]:
+        last = sorted(places, key=lambda place: self.ended[place])[-MAX_NEEDS:]
+        return tuple(f"{self.attempts[place].id}:ended" for place in sorted(last))
+
+
+class _Pairs:
+    """Over the runs of a workflow: how often one job had ended, or released, when another came."""
+
+    def __init__(self, kinds: Sequence[str]) -> None:
+        self.number = {kind: number for number, kind in enumerate(kinds)}
+        size = len(kinds)
+        #: runs with both jobs, and those in which the second had ended when the first came
+        self.both = np.zeros((size, size), np.int32)
+        self.before = np.zeros((size, size), np.int32)
+
+    def add(self, run: _Run) -> None:
+        """Count a run."""
+        places = run.first
+        kinds = np.array([self.number[run.kinds[place]] for place in places])
+        arrived, ended = run.arrived[places], run.ended[places]
+        has_ended = ended[None, :] <= arrived[:, None] + CLOCKS
+        np.add.at(self.both, (kinds[:, None], kinds[None, :]), 1)
+        np.add.at(self.before, (kinds[:, None], kinds[None, :]), has_ended)
+
+
+def _rules(workflow: str, runs: Sequence[_Run]) -> Iterator[JobNeeds]:
+    """Yield what releases each job of a workflow that others release."""
+    chosen = runs[:: 1 + len(runs) // MAX_RUNS]
+    kinds = sorted({kind for run in chosen for kind in run.kinds})
+    pairs = _Pairs(kinds)
+    for run in chosen:
+        pairs.add(run)
+    has_ended = (pairs.both >= MIN_RUNS) & (pairs.before >= ALWAYS * pairs.both)
+    np.fill_diagonal(has_ended, val=False)
+    needs = has_ended & ~_through_others(has_ended)
+    last = np.zeros_like(pairs.both)
+    gaps: dict[int, list[float]] = defaultdict(list)
+    for run in chosen:
+        places = run.first
+        numbers = np.array([pairs.number[run.kinds[place]] for place in places])
+        arrived, ended = run.arrived[places], run.ended[places]
+        in_time = needs[numbers[:, None], numbers[None, :]]
+        in_time &= ended[None, :] <= arrived[:, None] + CLOCKS
+        latest = np.argmax(np.where(in_time, ended[None, :], -np.inf), axis=1)
+        for place in np.flatnonzero(in_time.any(axis=1)).tolist():
+            need = int(latest[place])
+            last[numbers[place], numbers[need]] += 1
+            gaps[int(numbers[place])].append(float(arrived[place] - ended[need]))
+    for number, kind in enumerate(kinds):
+        if gaps[number]:
+            needed = np.flatnonzero(needs[number]).tolist()
+            yield JobNeeds(
+                workflow=workflow,
+                kind=kind,
+                needs=tuple(kinds[need] for need in needed),
+                explained=sum(gap <= RIGHT_AFTER for gap in gaps[number]),
+                runs=len(gaps[number]),
+                delay=max(0.0, float(np.median(gaps[number]))),
+                unproven=tuple(kinds[need] for need in needed if not last[number, need]),
+            )
+
+
+def _through_others(has_ended: Array) -> Array:
+    """Return which jobs had ended before another of those that had ended came."""
+    # of a and c: whether there is a b that had ended before a came, and c before b came
+    paths: Array = has_ended.astype(np.float32) @ has_ended.astype(np.float32) > 0
+    return paths

@@ -1,0 +1,301 @@
+"""Runs that a newer push cancelled: which they are, and how they would have gone on.
+
+Many workflows cancel the run of an older push when a newer one comes to the same branch. On a
+larger farm such a run comes further before that, and on a smaller one less far: whether a job was
+cancelled is the farm's doing, and only the push itself comes from outside. So the jobs of such
+workflows are played until their run is cancelled, and for that each needs its whole run time:
+
+- a job that was cancelled, running or waiting, gets a run time drawn from the jobs of its name that
+  ended by themselves, longer than it had run already;
+- a job that was not created yet, as its needs had not ended, is added with a drawn run time.
+
+Draws depend on the run and the job alone, so that they are the same in every twin.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from operator import attrgetter
+from typing import Final, NamedTuple
+
+import msgspec
+import numpy as np
+
+from farm.records.attempt import Attempt
+from farm_twin.twins.run_needs import JobNeeds, workflow_of
+
+CUT_SHARE: Final = 0.8
+"""Share of the runs of a workflow, unfinished at the next push to their branch, that must have been
+cancelled then: fewer were cancelled by hand."""
+MIN_CUT: Final = 2
+"""Runs that must have been: a single one may have been cancelled by hand at that moment."""
+CANCELLING: Final = 60.0
+"""Seconds that a job may take to end once it is cancelled."""
+STARTING: Final = 10.0
+"""Seconds that the first job of a run may take to come once the run has cancelled another."""
+USUAL_SHARE: Final = 0.5
+"""Share of the whole runs of a workflow that have a job, from which one that was cancelled would
+have had it."""
+
+
+class Superseded(NamedTuple):
+    """Attempts of workflows in which a newer push cancels, ready to be played."""
+
+    attempts: list[Attempt]
+    workflows: tuple[str, ...]
+    #: runs that were cancelled by a newer push
+    runs: int
+    #: attempts whose run time was drawn, and such that were added
+    drawn: int
+    added: int
+
+
+class _Run(NamedTuple):
+    """The attempts of a run, in order of arrival."""
+
+    name: str
+    attempts: list[Attempt]
+    #: of the first one
+    began_at: float
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What a newer run supersedes an older one of: workflow and branch."""
+        return _key_of(self.attempts[0])
+
+    @property
+    def workflow(self) -> str:
+        """Its workflow."""
+        return workflow_of(self.attempts[0])
+
+    def is_unfinished(self, at: float) -> bool:
+        """Return whether some job of it had not ended, or was cancelled just before."""
+        return any(_is_open(attempt, at) for attempt in self.attempts)
+
+    def was_cut(self, at: float) -> bool:
+        """Return whether it was cancelled then: nothing of it came, or went on, after that."""
+        cut = [attempt for attempt in self.attempts if _is_open(attempt, at)]
+        return (
+            bool(cut)
+            and not self.came_after(at)
+            and all(
+                attempt.result == "cancelled"
+                and attempt.finished_at is not None
+                and attempt.finished_at <= at + CANCELLING
+                for attempt in cut
+            )
+        )
+
+    def came_after(self, at: float) -> bool:
+        """Return whether a job of it came later."""
+        return any(attempt.arrived_at > at for attempt in self.attempts)
+
+
+def _is_open(attempt: Attempt, at: float) -> bool:
+    ended = attempt.finished_at
+    if ended is None:
+        return True
+    return ended >= at or (attempt.result == "cancelled" and ended >= at - STARTING)
+
+
+def superseded(attempts: Sequence[Attempt], rules: Sequence[JobNeeds]) -> Superseded:
+    """Return the attempts with a concurrency group where a newer push cancels the older run.
+
+    Args:
+        attempts: of all runs, with their needs.
+        rules: the needs of the jobs of each workflow.
+    """
+    runs = _runs(attempts)
+    followed = list(_pairs(runs))
+    cut: dict[str, float] = {}
+    unfinished: Counter[str] = Counter()
+    were_cut: Counter[str] = Counter()
+    for older, newer in followed:
+        if not older.is_unfinished(newer.began_at):
+            continue
+        workflow = older.workflow
+        unfinished[workflow] += 1
+        if older.was_cut(newer.began_at):
+            were_cut[workflow] += 1
+            cut[older.name] = newer.began_at
+    workflows = {
+        workflow
+        for workflow, count in were_cut.items()
+        if count >= MIN_CUT and count >= CUT_SHARE * unfinished[workflow]
+    }
+    if not workflows:
+        return Superseded(list(attempts), (), 0, 0, 0)
+    cut = {
+        older.name: newer.began_at
+        for older, newer in followed
+        if older.workflow in workflows and _ends_there(older, newer.began_at)
+    }
+    templates = {
+        workflow: _Template(
+            [run for run in runs if run.workflow == workflow and run.name not in cut],
+            [rule for rule in rules if rule.workflow == workflow],
+        )
+        for workflow in workflows
+    }
+    played: list[Attempt] = []
+    drawn = added = 0
+    for attempt in attempts:
+        workflow = workflow_of(attempt)
+        if workflow not in workflows or not attempt.matrix:
+            played.append(attempt)
+            continue
+        whole = attempt
+        if attempt.matrix in cut and attempt.result == "cancelled":
+            whole = templates[workflow].gone_on(attempt)
+            drawn += 1
+        played.append(msgspec.structs.replace(whole, group=_group_of(attempt)))
+    for run in runs:
+        if run.name in cut:
+            more = list(templates[run.workflow].missing(run))
+            added += len(more)
+            played += more
+    played.sort(key=attrgetter("arrived_at"))
+    return Superseded(played, tuple(sorted(workflows)), len(cut), drawn, added)
+
+
+def _key_of(attempt: Attempt) -> tuple[str, str]:
+    return workflow_of(attempt), attempt.attributes.get("branch", "")
+
+
+def _group_of(attempt: Attempt) -> str:
+    return "/".join(filter(None, _key_of(attempt)))
+
+
+def _runs(attempts: Sequence[Attempt]) -> list[_Run]:
+    """Return the runs that name workflow and branch, by when they began."""
+    by_name: dict[str, list[Attempt]] = defaultdict(list)
+    for attempt in attempts:
+        if attempt.matrix and attempt.attributes.get("branch"):
+            by_name[attempt.matrix].append(attempt)
+    runs = []
+    for name, some in by_name.items():
+        some.sort(key=attrgetter("arrived_at"))
+        runs.append(_Run(name, some, some[0].arrived_at))
+    return sorted(runs, key=attrgetter("began_at"))
+
+
+def _pairs(runs: Sequence[_Run]) -> Iterator[tuple[_Run, _Run]]:
+    """Yield each run with the next one of its workflow and branch."""
+    latest: dict[tuple[str, str], _Run] = {}
+    for run in runs:
+        if (older := latest.get(run.key)) is not None:
+            yield older, run
+        latest[run.key] = run
+
+
+def _ends_there(run: _Run, at: float) -> bool:
+    """Return whether a run was cancelled then, perhaps between two of its jobs.
+
+    Then nothing shows it but that it ended just before, and that jobs are missing.
+    """
+    if run.was_cut(at):
+        return True
+    last_end = max(attempt.finished_at or 0.0 for attempt in run.attempts)
+    is_open = run.is_unfinished(at) or run.came_after(at)
+    return not is_open and last_end >= at - CANCELLING
+
+
+class _Template:
+    """What the runs of a workflow consist of."""
+
+    def __init__(self, runs: Sequence[_Run], rules: Sequence[JobNeeds]) -> None:
+        self.rules = {rule.kind: rule for rule in rules}
+        seen: Counter[str] = Counter()
+        times: dict[str, list[float]] = defaultdict(list)
+        self.platforms: dict[str, Attempt] = {}
+        for run in runs:
+            first = [attempt for attempt in run.attempts if attempt.attempt == 1]
+            seen.update({attempt.kind for attempt in first})
+            for attempt in run.attempts:
+                if attempt.ran is not None and attempt.result == "succeeded":
+                    times[attempt.kind].append(attempt.ran)
+                    self.platforms[attempt.kind] = attempt
+        self.times = {kind: np.sort(np.array(some)) for kind, some in times.items()}
+        usual = USUAL_SHARE * max(1, len(runs))
+        #: jobs that a whole run has
+        self.kinds = [kind for kind in self.times if seen[kind] >= usual]
+
+    def run_time(self, kind: str, run: str, longer_than: float = 0.0) -> float:
+        """Return a run time of a job in a run that ends by itself, drawn from those recorded."""
+        times = self.times.get(kind)
+        if times is None:
+            return longer_than
+        first = bisect_right(times, longer_than)
+        if first == len(times):
+            return longer_than
+        digest = blake2b(f"{run}/{kind}".encode(), digest_size=8).digest()
+        place = int.from_bytes(digest, "big") % (len(times) - first)
+        return float(times[first + place])
+
+    def gone_on(self, attempt: Attempt) -> Attempt:
+        """Return a cancelled attempt as if it had run to its end."""
+        started_at = attempt.started_at
+        had_run = 0.0
+        if started_at is None:
+            started_at = attempt.arrived_at
+        elif attempt.finished_at is not None:
+            had_run = attempt.finished_at - started_at
+        ends_at = started_at + self.run_time(attempt.kind, attempt.matrix, had_run)
+        return msgspec.structs.replace(
+            attempt, started_at=started_at, finished_at=ends_at, result="succeeded"
+        )
+
+    def missing(self, run: _Run) -> Iterator[Attempt]:
+        """Yield the jobs that a cancelled run would have had, too."""
+        known: dict[str, str] = {}
+        failed: set[str] = set()
+        for attempt in run.attempts:
+            known[attempt.kind] = attempt.id
+            if attempt.result == "failed":
+                failed.add(attempt.kind)
+        waiting = [kind for kind in self.kinds if kind not in known]
+        while waiting:
+            ready = [
+                kind
+                for kind in waiting
+                if all(need in known or need not in self.times for need in self._needs(kind))
+            ]
+            if not ready:
+                return
+            for kind in ready:
+                waiting.remove(kind)
+                needs = [need for need in self._needs(kind) if need in known]
+                if failed.intersection(needs):
+                    failed.add(kind)
+                    known[kind] = ""
+                    continue
+                known[kind] = f"{run.name}/{kind}"
+                yield self._added(run, kind, [known[need] for need in needs])
+
+    def _needs(self, kind: str) -> Sequence[str]:
+        return self.rules[kind].needs if kind in self.rules else ()
+
+    def _added(self, run: _Run, kind: str, needs: Sequence[str]) -> Attempt:
+        like = self.platforms[kind]
+        began_at = run.began_at
+        delay = self.rules[kind].delay if kind in self.rules else 0.0
+        return msgspec.structs.replace(
+            like,
+            id=f"{run.name}/{kind}",
+            job=f"{run.name}/{kind}",
+            attempt=1,
+            matrix=run.name,
+            runner="",
+            submitted_at=began_at,
+            eligible_at=began_at,
+            started_at=began_at,
+            finished_at=began_at + self.run_time(kind, run.name),
+            needs=tuple(f"{need}:ended" for need in needs),
+            needs_delay=delay,
+            group=_group_of(run.attempts[0]),
+            attributes=run.attempts[0].attributes,
+            user=run.attempts[0].user,
+        )
