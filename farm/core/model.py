@@ -42,6 +42,7 @@ class Cause(Enum):
     UNRUNNABLE = "unrunnable"  #: no builder will ever be able to run it
     STOPPED = "stopped"  #: the run was stopped
     SKIPPED = "skipped"  #: its needs can no longer be met
+    SUPERSEDED = "superseded"  #: a newer run of its concurrency group came
 
     @property
     def text(self) -> str:
@@ -172,6 +173,10 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     needs: Annotated[tuple[str, ...], NEEDS] = ()
     #: from the end of the last of them until then, seconds
     needs_delay: Annotated[float, AMOUNT] = 0.0
+    #: its concurrency group, perhaps with how many of it may be there at once, or with what a newer
+    #: run does: ``deploy``, ``deploy:3``, ``main:latest``, ``main:cancel``
+    #: (``farm.core.jobs.groups``)
+    group: str | None = None
     #: what tells its submission from others, where the other fields do not: of a job that an
     #: operator has changed since, or of a retry, which is never the same as an equal one; empty:
     #: they do. See ``content_digest``; no file and no user gives it

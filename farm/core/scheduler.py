@@ -23,6 +23,7 @@ from farm.core.events import Event
 from farm.core.jobs.blocking import BlockedJobs
 from farm.core.jobs.book import JobBook
 from farm.core.jobs.cancelling import Canceller
+from farm.core.jobs.groups import group_of, run_of
 from farm.core.jobs.reordering import SORTED_AFTER, QueueSorter, Reorderer
 from farm.core.jobs.requeueing import Requeuer
 from farm.core.model import Cause
@@ -134,8 +135,9 @@ class Scheduler:
 
     def _on_submitted(self, event: events.JobsSubmitted) -> None:
         at = event.at
-        if len(event.jobs) == 1 and not event.jobs[0].needs:
-            state = self.book.take_in(event.jobs[0], at)
+        first = event.jobs[0]
+        if len(event.jobs) == 1 and not first.needs and first.group is None:
+            state = self.book.take_in(first, at)
             if state is None:
                 raise StaleEventError
             if state.leader is None:
@@ -146,13 +148,20 @@ class Scheduler:
             raise StaleEventError
         if self.book.needing:
             self.blocked.submitted(states, event.ended, at)
+        if self.book.groups:
+            self._supersede(states, at)
         lanes: dict[int, Lane] = {}
         for state in states:
-            if state.leader is None and state.status is _ARRIVING:
+            is_over = self.jobs.get(state.job.id) is not state
+            if is_over or state.leader is not None or state.status is not _ARRIVING:
+                continue
+            if state.job.group is None or self.blocked.admits(state, at):
                 lane = state.lane
                 self.dispatcher.wait(state, lane, at)
                 lanes[id(lane)] = lane
         self.dispatcher.fill_lanes(lanes.values(), at)
+        if self.book.groups:
+            self.blocked.put_in_order()
 
     def _on_started(self, event: events.JobStarted) -> None:
         state, slot = self._attempt(event)
@@ -196,6 +205,19 @@ class Scheduler:
         if self.blocked.active:  # a job that is released now may be the best for the slot
             self.blocked.follow(at)
         self.dispatcher.attempt_over(slot, at)
+
+    def _supersede(self, states: Sequence[JobState], at: float) -> None:
+        """Cancel what a newer run of a group cancels; a job of an older run is not even queued."""
+        for state in states:
+            if state.job.group is None:
+                continue
+            group = group_of(state.job.group)
+            if group.mode != "cancel" or (members := self.book.groups.get(group.name)) is None:
+                continue
+            newer = members.newer_run(state)
+            cancelled = members.older_than(state) if newer is None else [state]
+            reason = f"superseded by {newer or run_of(state.job)}"
+            self.canceller.cancel(cancelled, at, Cause.SUPERSEDED, reason)
 
     def _follow(self, at: float) -> None:
         """Release and skip jobs that needed those which have ended, until nothing changes."""

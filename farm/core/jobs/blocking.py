@@ -1,4 +1,7 @@
-"""The blocked jobs of a farm: the graph of who needs whom, by the rule in ``needs.py``."""
+"""The blocked jobs of a farm: who needs whom, and who waits for a place in a group.
+
+The rules are those of ``needs.py`` and ``groups.py``.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,11 @@ from farm.core.alarms import Alarms
 from farm.core.commands import EndJob
 from farm.core.dispatching.matching import Lane
 from farm.core.jobs.book import JobBook
+from farm.core.jobs.groups import group_of, run_of
 from farm.core.jobs.needs import UNKNOWN, Ended, needs_first, needs_of, why_skipped
 from farm.core.model import Cause, Outcome
 from farm.core.policies import asks_for_path
-from farm.core.state.working_state import JobState
+from farm.core.state.working_state import JobState, JobStatus
 
 
 class BlockedJobs:
@@ -31,6 +35,7 @@ class BlockedJobs:
         self._dependents: dict[str, list[JobState]] = {}
         #: those whose delay runs: when they are released, their serials
         self._due: list[tuple[float, int, JobState]] = []
+        self._is_in_order = True
         #: whether any job is blocked, or was until the present event
         self.active = False
         #: where the state is saved: the jobs that have changed since it was, by id
@@ -73,8 +78,11 @@ class BlockedJobs:
         lanes: dict[int, Lane] = {}
         while seen < len(out):
             news: dict[int, tuple[JobState, dict[str, Ended]]] = {}
+            groups: dict[str, None] = {}
             for command in out[seen:]:
                 if type(command) is EndJob:
+                    if command.job.group is not None:
+                        groups[command.job.group] = None
                     end = Ended.of(command.outcome, skipped=command.cause is Cause.SKIPPED)
                     for state in self._dependents.pop(command.job.id, ()):
                         if self.states.get(state.job.id) is state:
@@ -84,8 +92,58 @@ class BlockedJobs:
             for _, (state, known) in sorted(news.items()):
                 if self._take(state, known, at):
                     self._release(state, at, lanes)
+            for group in groups:
+                self._admit_held(group, at, lanes)
         if lanes:
             self._dispatcher.fill_lanes(lanes.values(), at)
+
+    def admits(self, state: JobState, at: float) -> bool:
+        """Return whether a job that would be queued has a place in its group; else hold it back."""
+        job = state.job
+        if job.group is None:
+            return True
+        group = group_of(job.group)
+        members = self._book.groups[group.name]
+        if members.admits(state, group):
+            return True
+        if group.mode == "latest":
+            if (newer := members.newer_run(state)) is not None:
+                self._enter(state)
+                self._supersede(state, newer, at)
+                return False
+            for older in members.older_than(state, waiting=True):
+                self._supersede(older, run_of(job), at)
+        state.status = JobStatus.BLOCKED
+        state.released_at = None
+        members.hold(state)
+        last = next(reversed(self.states.values()), state)
+        self._is_in_order = self._is_in_order and last.serial <= state.serial
+        self._enter(state)
+        return False
+
+    def put_in_order(self) -> None:
+        """Put the jobs of a submission that groups hold back among those that need others."""
+        if not self._is_in_order:
+            states = sorted(self.states.items(), key=lambda item: item[1].serial)
+            self.states.clear()
+            self.states.update(states)
+            self._is_in_order = True
+
+    def _admit_held(self, text: str, at: float, lanes: dict[int, Lane]) -> None:
+        """Queue jobs that waited for a place in a group of which some have ended."""
+        members = self._book.groups.get(group_of(text).name)
+        while members is not None and (state := members.next_held()) is not None:
+            if not members.admits(state, group_of(state.job.group or "")):
+                return
+            members.take_held()
+            self._queue(state, at, lanes)
+
+    def _supersede(self, state: JobState, newer: str, at: float) -> None:
+        """End a blocked job for a newer run of its group."""
+        self.changed = True
+        self.forget(state)
+        why = f"superseded by {newer}"
+        self._book.end(state, at, "cancelled", Cause.SUPERSEDED, why)
 
     def go_on(self, at: float) -> None:
         """Release the jobs whose delay is over; set an alarm for the next one."""
@@ -109,6 +167,9 @@ class BlockedJobs:
         self._enter(state)
         for name in state.unmet:
             self._dependents.setdefault(name, []).append(state)
+        group = state.job.group
+        if group is not None and not state.unmet and state.released_at is None:
+            self._book.groups[group_of(group).name].hold(state)
         if state.released_at is not None:
             heapq.heappush(self._due, (state.released_at, state.serial, state))
 
@@ -163,7 +224,12 @@ class BlockedJobs:
         return False
 
     def _release(self, state: JobState, at: float, lanes: dict[int, Lane]) -> None:
-        """Queue a job whose needs are met, and note its lane."""
+        """Queue a job whose needs are met, unless its group holds it back."""
+        if self.admits(state, at):
+            self._queue(state, at, lanes)
+
+    def _queue(self, state: JobState, at: float, lanes: dict[int, Lane]) -> None:
+        """Queue a blocked job, and note its lane."""
         state.released_at = at
         self._book.take_place(state)
         self._arrive(state, at)

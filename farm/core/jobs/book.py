@@ -8,6 +8,7 @@ from __future__ import annotations
 from farm.core.commands import EndJob, Out
 from farm.core.dispatching.dispatcher import Dispatcher
 from farm.core.dispatching.matching import Lane
+from farm.core.jobs.groups import GroupMembers, group_of
 from farm.core.model import Cause, Job, Outcome
 from farm.core.policies import Key, asks_for_path, sort_key
 from farm.core.rules import Estimator, SchedulingRules
@@ -46,6 +47,8 @@ class JobBook:
         #: the jobs of the present submission that need others
         self.needing: list[JobState] = []
         self._matrices: dict[str, dict[str, JobState]] = {}
+        #: the live jobs of each concurrency group
+        self.groups: dict[str, GroupMembers] = {}
         #: the job that executes each action in flight, on its platform (dedup)
         self._leaders: dict[Execution, JobState] = {}
 
@@ -82,7 +85,7 @@ class JobBook:
             state.leader = leader
             leader.followers = (*leader.followers, state)
             leader.lane.queue.joined(state, at)
-        if job.matrix is None and job.action is None:
+        if job.matrix is None and job.action is None and job.group is None:
             self.by_id[job.id] = state
         else:
             self.enter(state)
@@ -113,7 +116,7 @@ class JobBook:
         if leader is not None:
             leader.followers = (*leader.followers, state)
             leader.lane.queue.joined(state, at)
-        elif self.rules.dedup and job.action is not None:
+        elif self.rules.dedup and job.action is not None and job.group is None:
             self._leaders[_execution(job, lane)] = state
 
     def take_place(self, state: JobState) -> None:
@@ -135,13 +138,18 @@ class JobBook:
         self.by_id[job.id] = state
         if job.matrix is not None and not state.abandoned:
             self._matrices.setdefault(job.matrix, {})[job.id] = state
+        if job.group is not None and not state.abandoned:
+            self.groups.setdefault(group_of(job.group).name, GroupMembers()).enter(state)
         executes = state.leader is None and state.status is not JobStatus.BLOCKED
-        if self.rules.dedup and job.action is not None and executes:
+        is_shared = job.action is not None and job.group is None
+        if self.rules.dedup and is_shared and executes:
             self._leaders[_execution(job, state.lane)] = state
 
     def _leader_for(self, job: Job, lane: Lane) -> JobState | None:
         """Return the job whose execution will serve this one; None: its action is not in flight."""
-        leader = self._leaders.get(_execution(job, lane)) if job.action is not None else None
+        if job.action is None or job.group is not None:  # a place in a group is one job's
+            return None
+        leader = self._leaders.get(_execution(job, lane))
         return None if leader is None or leader.status is JobStatus.CANCELLING else leader
 
     def end_all(
@@ -168,7 +176,7 @@ class JobBook:
     ) -> None:
         """End a job, once, with the record of its life, and remove it."""
         job = state.job
-        if job.matrix is None and job.action is None:
+        if job.matrix is None and job.action is None and job.group is None:
             del self.by_id[job.id]
         else:
             self.forget(state)
@@ -206,6 +214,12 @@ class JobBook:
             members.pop(job.id, None)
             if not members:
                 del self._matrices[job.matrix]
+        if job.group is not None:
+            name = group_of(job.group).name
+            if (group := self.groups.get(name)) is not None:
+                group.leave(job.id)
+                if not group.live:
+                    del self.groups[name]
         if job.action is not None:
             execution = _execution(job, state.lane)
             if self._leaders.get(execution) is state:

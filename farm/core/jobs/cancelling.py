@@ -10,7 +10,8 @@ from farm.core.jobs.book import JobBook
 from farm.core.model import Cause
 from farm.core.state.working_state import JobState, JobStatus
 
-_BLOCKED, _CANCELLING = JobStatus.BLOCKED, JobStatus.CANCELLING
+_ARRIVING, _BLOCKED = JobStatus.ARRIVING, JobStatus.BLOCKED
+_CANCELLING = JobStatus.CANCELLING
 
 
 class Canceller:
@@ -38,6 +39,8 @@ class Canceller:
                 self.book.hand_over(state, at, cause, reason)
             elif state.status is _BLOCKED:
                 self.blocked.forget(state)
+                self.book.end(state, at, "cancelled", cause, reason)
+            elif state.status is _ARRIVING:
                 self.book.end(state, at, "cancelled", cause, reason)
             elif state.slot is None:
                 self.dispatcher.unwait(state, state.lane, at)

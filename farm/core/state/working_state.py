@@ -73,6 +73,8 @@ class JobLife(msgspec.Struct, eq=False):
     #: has failed
     unmet: tuple[str, ...] = ()
     failure_met: bool = False
+    #: it has a place in its concurrency group
+    has_place: bool = False
     #: when it was released, or will be when its delay is over; its arrival, if its needs were met
     #: by then; None: they are not, or it has none
     released_at: float | None = None

@@ -39,6 +39,7 @@ from farm.core.events import (
     SlotCleaned,
     UndrainRequested,
 )
+from farm.core.jobs.groups import Group, group_of, run_of
 from farm.core.jobs.needs import needs_of
 from farm.core.model import Builder, Cause, Job, Outcome, Platform
 
@@ -137,6 +138,11 @@ class Auditor:
         self._dependents: dict[str, list[AuditedJob]] = {}
         #: jobs whose needs can no longer be met since the current event
         self._hopeless: list[AuditedJob] = []
+        #: of each concurrency group: its newest run, all of its runs, and the jobs that have been
+        #: dispatched and have not ended
+        self._newest: dict[str, str] = {}
+        self._runs: dict[str, set[str]] = {}
+        self._inside: dict[str, dict[str, Job]] = {}
         self._event_checks: dict[type[Event], Callable[[Any], object]] = {
             JobsSubmitted: self._submitted,
             JobStarted: self._current,
@@ -201,12 +207,32 @@ class Auditor:
                 continue  # submitted twice: the scheduler may ignore it, but not end it twice
             self.jobs[job.id] = AuditedJob(job, event.at)
             self.waiting += 1
+            if job.group is not None:
+                self._enter_group(job)
             if job.needs:
                 needing.append(self.jobs[job.id])
             else:
                 self.jobs[job.id].free_at = event.at
         for audited in needing:
             self._block(audited, event)
+
+    def _enter_group(self, job: Job) -> None:
+        """Note the newest run of a group."""
+        name = group_of(job.group or "").name
+        run = run_of(job)
+        runs = self._runs.setdefault(name, set())
+        if run not in runs:
+            runs.add(run)
+            self._newest[name] = run
+
+    def _take_place(self, job: Job, group: Group) -> None:
+        """Check that a dispatched job had a place in its group."""
+        inside = self._inside.setdefault(group.name, {})
+        inside[job.id] = job
+        if group.mode == "limit" and len(inside) > group.limit:
+            self._fail(f"dispatched as one of {len(inside)} of its group {group.name!r}", job.id)
+        if group.mode == "latest" and len({run_of(one) for one in inside.values()}) > 1:
+            self._fail(f"dispatched beside another run of its group {group.name!r}", job.id)
 
     def _block(self, audited: AuditedJob, event: JobsSubmitted) -> None:
         """Note what a job needs, and how that has ended already."""
@@ -292,6 +318,8 @@ class Auditor:
         if job.free_at is None or job.free_at > self._now:
             wanted = ", ".join(sorted(job.unmet)) or f"its delay until {job.free_at}"
             self._fail(f"dispatched though it waits for {wanted}", command.job.id)
+        if command.job.group is not None and not job.ended:
+            self._take_place(command.job, group_of(command.job.group))
         if command.attempt != job.attempts + 1:
             self._fail(f"attempt {command.attempt} follows attempt {job.attempts}", command.job.id)
         builder = self.builders.get(command.builder)
@@ -327,6 +355,8 @@ class Auditor:
         job.outcome = command.outcome
         if command.cause is Cause.SKIPPED and not (job.hopeless and job.outcome == "cancelled"):
             self._fail("skipped, though its needs can be met", name)
+        if command.job.group is not None:
+            self._leave_group(command, group_of(command.job.group))
         for dependent in self._dependents.pop(name, ()):
             if not dependent.ended and not dependent.hopeless:
                 self._met(dependent, {name: command.outcome}, self._now)
@@ -338,6 +368,13 @@ class Auditor:
             self._fail("ended while its attempt is running", name)
         if (why := self._false_story(command, job)) is not None:
             self._fail(f"its end says {why}", name)
+
+    def _leave_group(self, command: EndJob, group: Group) -> None:
+        """Check that a job of a group ended for a newer run only where there is one."""
+        self._inside.get(group.name, {}).pop(command.job.id, None)
+        is_newest = self._newest[group.name] == run_of(command.job)
+        if command.cause is Cause.SUPERSEDED and (is_newest or group.mode == "limit"):
+            self._fail("superseded, though no newer run of its group came", command.job.id)
 
     def _request(self, command: RequestBuilder) -> None:
         if command.builder.id in self.requested or command.builder.id in self.builders:
@@ -386,7 +423,7 @@ class Auditor:
 
     def _false_release(self, end: EndJob, job: AuditedJob) -> str | None:
         free_at = job.free_at
-        if not job.job.needs:
+        if not job.job.needs and (end.released_at is None or job.job.group is None):
             return None if end.released_at is None else "a release; it needs no other job"
         if end.released_at is None:
             ran = end.outcome != "cancelled" or end.attempts > 0

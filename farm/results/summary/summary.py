@@ -87,6 +87,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     #: left out, as the number of those that were skipped: no job needs others
     blocked_time: Spread | msgspec.UnsetType = msgspec.UNSET
     skipped: int | msgspec.UnsetType = msgspec.UNSET
+    #: jobs that a newer run of their concurrency group cancelled
+    superseded: int | msgspec.UnsetType = msgspec.UNSET
     response_time: Spread
     stretch: Spread
     matrix_response_time: Spread
@@ -298,12 +300,13 @@ def _recorded_waits(*tables: Jobs) -> Spread | msgspec.UnsetType:
 
 
 def _blocked(jobs: Jobs) -> dict[str, Any]:
-    """Return how long jobs that need others were blocked, and how many of them were skipped."""
+    """Return how long jobs were blocked, and how many were skipped, or superseded."""
     if jobs.blocked_time is None:
         return {}
     return {
-        "blocked_time": spread_of(jobs.blocked_time[jobs.needs_others]),
+        "blocked_time": spread_of(jobs.blocked_time[jobs.may_be_blocked]),
         "skipped": int(jobs.cause.where(Cause.SKIPPED).sum()),
+        "superseded": int(jobs.cause.where(Cause.SUPERSEDED).sum()),
     }
 
 

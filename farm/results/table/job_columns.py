@@ -101,7 +101,7 @@ class Jobs(Table):
     estimates: Mapping[str, float | None] = {}
     #: what really happened to jobs of traces
     recorded: RecordedColumns = RecordedColumns()
-    #: whether any job of the run needs others
+    #: whether any job of the run needs others, or is in a concurrency group
     has_needs: bool = False
 
     job_id = Column(texts, "job.id", public=True)
@@ -158,10 +158,10 @@ class Jobs(Table):
 
     @public
     def released_at(self) -> Floats | None:
-        """When it might first be dispatched: its arrival, or when its needs were met."""
+        """When it might first be dispatched: its arrival, or when nothing blocked it any more."""
         if not self.has_needs:
             return None
-        return np.where(self.needs_others, self.release, self.arrived_at)
+        return np.where(self.may_be_blocked, self.release, self.arrived_at)
 
     @public
     def blocked_time(self) -> Floats | None:
@@ -217,9 +217,15 @@ class Jobs(Table):
     #: served by another job's execution
     shared = Column(presence, "served_by")
     attributes = Column(attributed, "job.attributes")
-    #: which jobs need others, and when they were released
+    #: which jobs need others, and when jobs were released that were blocked
     needs_others = Column(filled, "job.needs")
     release = Column(floats, "released_at")
+
+    @cached_property
+    def may_be_blocked(self) -> Flags:
+        """Which jobs need others, or were held back by their group."""
+        flags: Flags = self.needs_others | ~np.isnan(self.release)
+        return flags
 
     @cached_property
     def arrived_at(self) -> Floats:

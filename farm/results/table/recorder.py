@@ -191,5 +191,5 @@ class Recorder:
     def _submitted(self, event: JobsSubmitted) -> None:
         for job in event.jobs:
             self._open.setdefault(job.id, (job, event.at))
-            if job.needs:
+            if job.needs or job.group is not None:
                 self._has_needs = True

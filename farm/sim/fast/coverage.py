@@ -73,15 +73,16 @@ ALGORITHMS: Mapping[str, Condition] = {
         algorithm is None or isinstance(algorithm, GuardedAlgorithm)
     ),
 }
-FAIL_FAST, DEDUP, ONE_ID, NEEDS = (
+FAIL_FAST, DEDUP, ONE_ID, NEEDS, GROUPS = (
     "fail_fast, and jobs that fail",
     "dedup, and jobs with actions",
     "jobs with one id",
     "jobs that need others",
+    "jobs in concurrency groups",
 )
 LEFT_TO_THE_REFERENCE = (
     *(*RULES, *ESTIMATORS, *POOLS, *ALGORITHMS),
-    *(FAIL_FAST, DEDUP, ONE_ID, NEEDS),
+    *(FAIL_FAST, DEDUP, ONE_ID, NEEDS, GROUPS),
 )
 """All that is not covered; documentation lists it (docs/tutorials/python.md)."""
 
@@ -114,6 +115,7 @@ class Properties(NamedTuple):
     with_action: bool = False
     repeats_ids: bool = False
     needs_others: bool = False
+    in_group: bool = False
 
     @classmethod
     def of(cls, jobs: Sequence[Job] | JobColumns) -> Properties:
@@ -122,6 +124,7 @@ class Properties(NamedTuple):
         if not isinstance(jobs, JobColumns):
             fails = any(job.fails for job in jobs)
             needs_others = any(job.needs for job in jobs)
+            in_group = any(job.group is not None for job in jobs)
             repeats_ids = len({job.id for job in jobs}) < len(jobs)
             seen = {job.matrix for job in jobs}, {job.action for job in jobs}
         elif (block := jobs.held) is None:
@@ -129,9 +132,10 @@ class Properties(NamedTuple):
         else:
             fails = bool(block.array("fails").any())
             needs_others = any(map(bool, block.coded("needs").values))
+            in_group = any(value is not None for value in block.coded("group").values)
             seen = {*block.coded("matrix").values}, {*block.coded("action").values}
         in_matrix, with_action = (bool(values - {None}) for values in seen)
-        return cls(fails, in_matrix, with_action, repeats_ids, needs_others)
+        return cls(fails, in_matrix, with_action, repeats_ids, needs_others, in_group)
 
 
 def why_not_these(setting: Setting, jobs: Properties) -> str:
@@ -146,6 +150,8 @@ def why_not_these(setting: Setting, jobs: Properties) -> str:
         return DEDUP
     if jobs.needs_others:
         return NEEDS
+    if jobs.in_group:
+        return GROUPS
     return ONE_ID if jobs.repeats_ids else ""
 
 

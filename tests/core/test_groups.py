@@ -1,0 +1,126 @@
+"""Concurrency groups: how many of a group at once, and what a newer run cancels."""
+
+from __future__ import annotations
+
+import pytest
+
+from farm.core.jobs.groups import group_of
+from farm.core.model import Cause, Job
+
+
+def member(name: str, group: str, matrix: str | None = None, *needs: str) -> Job:
+    """Return a job of 10 s in a concurrency group."""
+    return Job(id=name, service_time=10.0, group=group, matrix=matrix, needs=needs)
+
+
+@pytest.mark.parametrize(
+    ("text", "group"),
+    [
+        ("deploy", ("deploy", "limit", 1)),
+        ("deploy:3", ("deploy", "limit", 3)),
+        ("main:latest", ("main", "latest", 1)),
+        ("feature/a:b:cancel", ("feature/a:b", "cancel", 1)),
+        ("feature/a:b", ("feature/a:b", "limit", 1)),
+        ("deploy:0", ("deploy:0", "limit", 1)),
+        (":latest", (":latest", "limit", 1)),
+    ],
+)
+def test_a_suffix_that_says_nothing_belongs_to_the_name(text, group):
+    """Names of branches have all kinds of characters."""
+    assert group_of(text) == group
+
+
+def test_no_more_than_the_limit_at_once(ledger):
+    """With builders idle; the next one takes the place at the instant at which it is free."""
+    farm = ledger("b", "c", "d")
+    jobs = [member(name, "deploy:2") for name in "vwxy"]
+    assert farm.submit(*jobs) == ["start v/1 on b.0", "start w/1 on c.0"]
+    assert farm.waiting == []
+    assert farm.finish("w") == ["end w succeeded", "start x/1 on d.0"]
+    farm.restart()
+    assert farm.finish("v") == ["end v succeeded", "start y/1 on c.0"]
+
+
+def test_waiting_counts_from_the_place(ledger):
+    """More builders would not shorten it before."""
+    farm = ledger("b", "c")
+    farm.submit(member("v", "deploy"), member("w", "deploy"))
+    farm.finish("v")
+    released_at = farm.at - 1.0
+    farm.finish("w")
+    (end,) = farm.commands
+    assert (end.released_at, end.dispatched_at) == (released_at, released_at)
+
+
+def test_a_place_is_kept_while_a_job_is_tried_again(ledger):
+    """Its builder was lost; no other may deploy meanwhile."""
+    farm = ledger("b", "c")
+    farm.submit(member("v", "deploy"), member("w", "deploy"))
+    assert farm.lose("b") == ["requeue v/1", "start v/2 on c.0"]
+    assert farm.finish("v") == ["end v succeeded", "start w/1 on c.0"]
+
+
+def test_a_newer_run_cancels_what_is_left_of_the_older_one(ledger):
+    """What waits or is blocked ends at once, what runs is stopped."""
+    farm = ledger("b")
+    farm.submit(member("a1", "main:cancel", "a"), member("a2", "main:cancel", "a", "a1"))
+    told = farm.submit(member("b1", "main:cancel", "b"))
+    assert told == ["stop a1/1 on b", "end a2 cancelled"]
+    end = farm.commands[1]
+    assert (end.cause, end.reason) == (Cause.SUPERSEDED, "superseded by b")
+    farm.restart()
+    assert farm.finish("a1", "cancelled") == ["end a1 cancelled", "start b1/1 on b.0"]
+
+
+def test_a_late_job_of_an_older_run_is_not_even_queued(ledger):
+    """Its run was superseded while others of it ran."""
+    farm = ledger("b")
+    farm.submit(member("a1", "main:cancel", "a"))
+    farm.submit(member("b1", "main:cancel", "b"))
+    assert farm.submit(member("a2", "main:cancel", "a")) == ["end a2 cancelled"]
+
+
+def test_jobs_of_one_run_do_not_cancel_each_other(ledger):
+    """Also where they are submitted one after the other."""
+    farm = ledger("b")
+    farm.submit(member("a1", "main:cancel", "a"))
+    assert farm.submit(member("a2", "main:cancel", "a")) == []
+    assert farm.waiting == ["a2"]
+
+
+def test_of_the_runs_that_wait_only_the_newest_is_kept(ledger):
+    """And it begins when the last job of the one that runs has ended."""
+    farm = ledger("b", "c")
+    farm.submit(member("a1", "main:latest", "a"), member("a2", "main:latest", "a", "a1"))
+    assert (
+        farm.submit(member("b1", "main:latest", "b"), member("b2", "main:latest", "b", "b1")) == []
+    )
+    assert farm.submit(member("c1", "main:latest", "c")) == ["end b1 cancelled", "end b2 cancelled"]
+    farm.restart()
+    assert farm.finish("a1") == ["end a1 succeeded", "start a2/1 on c.0"]
+    assert farm.finish("a2") == ["end a2 succeeded", "start c1/1 on b.0"]
+
+
+def test_a_run_keeps_its_place_between_two_of_its_jobs(ledger):
+    """The next one is released some time after the last has ended."""
+    farm = ledger("b", "c")
+    second = Job(
+        id="a2", service_time=10.0, group="main:latest", matrix="a", needs=("a1",), needs_delay=5.0
+    )
+    farm.submit(member("a1", "main:latest", "a"), second)
+    farm.submit(member("b1", "main:latest", "b"))
+    farm.restart()
+    assert farm.finish("a1") == ["end a1 succeeded", "alarm 9"]
+    farm.restart()
+    assert farm.ring(9.0) == ["start a2/1 on b.0"]
+    assert farm.finish("a2") == ["end a2 succeeded", "start b1/1 on c.0"]
+
+
+def test_a_cancelled_job_gives_its_place_to_the_next(ledger):
+    """By hand, while it waits for a builder."""
+    farm = ledger("b")
+    farm.submit("x")
+    farm.submit(member("v", "deploy"), member("w", "deploy"))
+    assert farm.waiting == ["v"]
+    assert farm.cancel("v") == ["end v cancelled"]
+    assert farm.waiting == ["w"]
