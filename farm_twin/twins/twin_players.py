@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from farm.columns import Floats
+from farm.core.jobs.needs import need_of
 from farm.core.model import Job, Platform
 from farm.records.attempt import Attempt
 from farm.records.traces.bundle import records_of
@@ -58,6 +59,7 @@ class Written:
         jobs = jobs_of_records(self._scenario, records)
         jobs.hold()
         self._load, self._jobs, self._ids = OneLoad(jobs), jobs.held or Block({}), records.ids or ()
+        self._needed = jobs.needed
         #: by the number of the repetition
         self._waits: dict[int, dict[str, float]] = {}
 
@@ -85,9 +87,21 @@ class Written:
         arrived = self._jobs.array("arrived_at")
         moved = arrived + np.random.default_rng(number).uniform(-SOONER, SOONER, len(arrived))
         moved = np.maximum(0.0, moved)
+        self._with_their_needs(moved)
         order = np.argsort(moved, kind="stable")
-        jobs = Block({**self._jobs.columns, "arrived_at": moved}).taken(order)
-        return OneLoad(JobColumns.of(jobs)), order
+        jobs = JobColumns.of(Block({**self._jobs.columns, "arrived_at": moved}).taken(order))
+        jobs.needed = self._needed
+        return OneLoad(jobs), order
+
+    def _with_their_needs(self, moved: Floats) -> None:
+        """Let jobs be submitted with the last of those that they need."""
+        if not self._needed:
+            return
+        ids = self._jobs.column("id").tolist()
+        places = {name: place for place, name in enumerate(ids)}
+        for place, needs in enumerate(self._jobs.column("needs").tolist()):
+            if needs:
+                moved[place] = max(moved[places[need_of(text).job]] for text in needs)
 
 
 class Player:

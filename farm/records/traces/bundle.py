@@ -4,6 +4,9 @@ A job arrives when it could start there, and runs as long as it ran there; its p
 labels that it asked for (``UNLABELLED``, if it asked for none and others did). Attempts that never
 started, or did not end, are left out. The first one arrives at 0.
 
+An attempt that others released (``needs``) is submitted with the last of these, and waits for them
+here, too: it comes as long after the last one's end as it did there.
+
 ``bundle-retries-first``: the same, of a farm that gives lost jobs their old place back. A further
 attempt is a job of its own, and arrives when the one before it was lost, or failed (some systems
 have no word for a loss). Here it has a level above the others', so that it starts before the older
@@ -25,8 +28,9 @@ import numpy as np
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from farm.columns import Coded, combined
+from farm.columns import Coded, Floats, combined
 from farm.core.errors import TraceError
+from farm.core.jobs.needs import need_of
 from farm.core.model import Platform
 from farm.records.attempt import Attempt, Happened, times_of
 from farm.records.bundle import read_bundle
@@ -77,11 +81,18 @@ def records_of(ran: list[Attempt], left_out: dict[str, int]) -> Records:
     order = np.lexsort((times_of(ran, "started_at"), arrived))
     ran = [ran[row] for row in order.tolist()]
     happened = Happened.of(ran)
+    arrived, details = arrived[order] - arrived.min(), _details(ran)
+    if any(attempt.needs for attempt in ran):
+        submitted, needs = _released_by_others(ran, arrived)
+        order = np.argsort(submitted, kind="stable")
+        arrived, happened = submitted[order], happened.taken(order)
+        ran = [ran[row] for row in order.tolist()]
+        details = {field: column[order] for field, column in (details | needs).items()}
     return Records(
-        arrived[order] - arrived.min(),
+        arrived,
         happened.ran,
         [one.id for one in ran],
-        _details(ran),
+        details,
         left_out=left_out,
         happened=happened,
     )
@@ -97,7 +108,9 @@ def _details(ran: list[Attempt]) -> dict[str, Coded]:
     unlabelled = Platform(UNLABELLED) if any(platform.values) else ""
     firsts, codes = combined([of("user"), of("attributes")], len(ran))
     each = [ran[first] for first in firsts.tolist()]
+    group = of("group")
     columns = {
+        "group": group.with_values([name and f"{name}:cancel" for name in group.values]),
         "platform": platform.with_values(
             [Platform(label) if label else unlabelled for label in platform.values]
         ),
@@ -112,6 +125,34 @@ def _details(ran: list[Attempt]) -> dict[str, Coded]:
         for field, column in columns.items()
         if any(column.values)
     }
+
+
+def _released_by_others(ran: Sequence[Attempt], arrived: Floats) -> tuple[Floats, dict[str, Coded]]:
+    """Return when attempts are submitted (s), and what they need, and how long after it they come.
+
+    Args:
+        ran: attempts in order of arrival; those that need an attempt that never ran do without it.
+        arrived: when they came.
+    """
+    rows = {attempt.id: row for row, attempt in enumerate(ran)}
+    submitted = arrived.copy()
+    needs: list[object] = []
+    delays: list[object] = []
+    for row, attempt in enumerate(ran):
+        known = [text for text in attempt.needs if need_of(text).job in rows]
+        if not known:
+            needs.append(UNSET)
+            delays.append(UNSET)
+            continue
+        needed = [rows[need_of(text).job] for text in known]
+        delay = attempt.needs_delay
+        if delay is None:
+            last_end = max(ran[place].finished_at or 0.0 for place in needed)
+            delay = max(0.0, attempt.arrived_at - last_end)
+        submitted[row] = submitted[needed].max()
+        needs.append(tuple(known))
+        delays.append(delay)
+    return submitted, {"needs": Coded.of(needs), "needs_delay": Coded.of(delays)}
 
 
 def retries_first(attempts: Sequence[Attempt]) -> list[Attempt]:

@@ -138,9 +138,8 @@ class Auditor:
         self._dependents: dict[str, list[AuditedJob]] = {}
         #: jobs whose needs can no longer be met since the current event
         self._hopeless: list[AuditedJob] = []
-        #: of each concurrency group: its newest run, all of its runs, and the jobs that have been
+        #: of each concurrency group: its runs, two of them at most, and its jobs that have been
         #: dispatched and have not ended
-        self._newest: dict[str, str] = {}
         self._runs: dict[str, set[str]] = {}
         self._inside: dict[str, dict[str, Job]] = {}
         self._event_checks: dict[type[Event], Callable[[Any], object]] = {
@@ -208,7 +207,9 @@ class Auditor:
             self.jobs[job.id] = AuditedJob(job, event.at)
             self.waiting += 1
             if job.group is not None:
-                self._enter_group(job)
+                runs = self._runs.setdefault(group_of(job.group).name, set())
+                if len(runs) < 2:
+                    runs.add(run_of(job))
             if job.needs:
                 needing.append(self.jobs[job.id])
             else:
@@ -216,20 +217,12 @@ class Auditor:
         for audited in needing:
             self._block(audited, event)
 
-    def _enter_group(self, job: Job) -> None:
-        """Note the newest run of a group."""
-        name = group_of(job.group or "").name
-        run = run_of(job)
-        runs = self._runs.setdefault(name, set())
-        if run not in runs:
-            runs.add(run)
-            self._newest[name] = run
-
     def _take_place(self, job: Job, group: Group) -> None:
         """Check that a dispatched job had a place in its group."""
         inside = self._inside.setdefault(group.name, {})
         inside[job.id] = job
-        if group.mode == "limit" and len(inside) > group.limit:
+        limits = [group_of(member.group or "") for member in inside.values()]
+        if group.mode == "limit" and len(inside) > max(each.limit for each in limits):
             self._fail(f"dispatched as one of {len(inside)} of its group {group.name!r}", job.id)
         if group.mode == "latest" and len({run_of(one) for one in inside.values()}) > 1:
             self._fail(f"dispatched beside another run of its group {group.name!r}", job.id)
@@ -372,9 +365,9 @@ class Auditor:
     def _leave_group(self, command: EndJob, group: Group) -> None:
         """Check that a job of a group ended for a newer run only where there is one."""
         self._inside.get(group.name, {}).pop(command.job.id, None)
-        is_newest = self._newest[group.name] == run_of(command.job)
-        if command.cause is Cause.SUPERSEDED and (is_newest or group.mode == "limit"):
-            self._fail("superseded, though no newer run of its group came", command.job.id)
+        is_only_run = self._runs[group.name] == {run_of(command.job)}
+        if command.cause is Cause.SUPERSEDED and (is_only_run or group.mode == "limit"):
+            self._fail("superseded, though no other run of its group came", command.job.id)
 
     def _request(self, command: RequestBuilder) -> None:
         if command.builder.id in self.requested or command.builder.id in self.builders:
