@@ -74,6 +74,8 @@ class TwinErrors(Section):
     open_loop: Share | None = None
     """Share of the jobs that came soon after another's end, more than by chance, if that matters:
     they are played as they came, although on a faster farm they would come sooner."""
+    closed_loop: Share | None = None
+    """Share of the recorded jobs that are played as other jobs release them."""
     pools: dict[Text, GradeOfPool] | None = None
     """How well each waits as recorded: `each job`, `on average`, `rough: …` or `none: …`."""
 

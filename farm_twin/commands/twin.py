@@ -95,6 +95,7 @@ def twin(
                 "grade": made.grade,
                 "evidence": made.evidence,
                 "assumed": made.assumed,
+                "closed_loop": made.closed_loop,
                 "open_loop": None if made.open_loop is None else made.open_loop.share,
                 "pools": made.pools,
                 "written": written,

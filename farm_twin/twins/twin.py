@@ -17,7 +17,6 @@ from farm.columns import Floats
 from farm.core.errors import InputError, TraceError
 from farm.core.fields import json_name
 from farm.records.attempt import Attempt
-from farm.records.attempt_columns import AttemptColumns
 from farm.records.bundle import Bundle, write_bundle
 from farm.records.foreign_columns import CALENDAR
 from farm.records.reading import part
@@ -27,7 +26,7 @@ from farm.sim.engines import is_compiled
 from farm.units import many
 from farm.whole_files import write_document
 from farm_twin.diagnosis.evidence import Assumption
-from farm_twin.diagnosis.releases import Releases, releases_in
+from farm_twin.diagnosis.releases import Releases
 from farm_twin.twins.baseline import (
     Check,
     HourCheck,
@@ -37,6 +36,7 @@ from farm_twin.twins.baseline import (
     median_place,
 )
 from farm_twin.twins.candidates import Candidate, candidates_of, delayed
+from farm_twin.twins.closed_loop import ClosedLoop, closed_loop_of, other_releases
 from farm_twin.twins.flags import (
     OVERTAKEN,
     Flag,
@@ -145,6 +145,8 @@ class Twin(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     assumed: list[Assumption]
     #: jobs that came when others had ended, if they are many
     open_loop: Releases | None = None
+    #: share of the jobs that are played as others release them; None: all come as they came
+    closed_loop: float | None = None
 
     @property
     def believable(self) -> bool:
@@ -189,6 +191,7 @@ def twin_of(
     path: str,
     tell: Tell = lambda *_: None,
     is_stopped: Callable[[], bool] = lambda: False,
+    closed: ClosedLoop | None = None,
 ) -> Twin:
     """Return the twin of a farm, from the records in a bundle.
 
@@ -201,6 +204,9 @@ def twin_of(
         path: where the bundle lies, relative to the scenario's folder.
         tell: called with the current step, and the share of the work that is done (0 to 1).
         is_stopped: whether the search is to end with what is known so far.
+        closed: the same records with what released their jobs, which then lie at ``path``. Pools
+            are searched with jobs that come as they came, as the farm was the same; None: they are
+            checked so, too.
 
     Raises TraceError for records without jobs that ran.
     """
@@ -209,7 +215,12 @@ def twin_of(
     if retries_go_first(bundle.attempts):
         trace_format = "bundle-retries-first"
         bundle = msgspec.structs.replace(bundle, attempts=retries_first(bundle.attempts))
-    ran = [attempt for attempt in bundle.attempts if attempt.ran is not None]
+    played = bundle.attempts
+    if closed is not None:
+        played = closed.bundle.attempts
+        if trace_format != "bundle":
+            played = retries_first(played)
+    ran = [attempt for attempt in played if attempt.ran is not None]
 
     pools = pools_of(bundle)
     if not pools:
@@ -239,10 +250,8 @@ def twin_of(
 
     draft = Written(render(pools=sections, remarks=(), errors=None), ran)
     pool_twins = _check_pools(fits, documents, order, draft, tell, clock, has_waits=has_waits)
-    columns = AttemptColumns.of(bundle.attempts)
-    releases = releases_in(columns)
-    open_loop = releases if releases.matter else None
-    grade = _certainty(pool_twins, open_loop)
+    open_loop = other_releases(played)
+    grade = _certainty(pool_twins, open_loop, closed)
     equivalent_weights = _equivalent_weights(pools, order)
     header = [
         f"A twin of the farm whose records are in {path}.",
@@ -250,6 +259,10 @@ def twin_of(
         *equivalent_weights,
     ]
     marks: dict[str, object] = {"grade": grade, **_errors(pool_twins)}
+    loop = [] if closed is None else list(closed.evidence)
+    if closed is not None:
+        marks["closed_loop"] = round(closed.share, 2)
+        header[1:1] = loop
     if open_loop is not None:
         marks["open_loop"] = round(open_loop.share, 2)
         header.insert(1, f"Open loop: {open_loop.text}, {OPEN_LOOP}.")
@@ -263,9 +276,10 @@ def twin_of(
         text=render(pools=sections, remarks=header, errors=marks),
         remarks=[*equivalent_weights, *_caveats(fits, leftover, is_stopped=clock.is_stopped())],
         grade=grade,
-        evidence=list(bundle.manifest.remarks),
-        assumed=list(_assumptions(open_loop, leftover)),
+        evidence=[*bundle.manifest.remarks, *loop],
+        assumed=list(_assumptions(open_loop, leftover, closed)),
         open_loop=open_loop,
+        closed_loop=None if closed is None else round(closed.share, 4),
     )
 
 
@@ -290,19 +304,24 @@ OPEN_LOOP = (
 )
 
 
-def _certainty(pools: Sequence[PoolTwin], open_loop: Releases | None) -> Certainty:
+def _certainty(
+    pools: Sequence[PoolTwin], open_loop: Releases | None, closed: ClosedLoop | None
+) -> Certainty:
     """Return how sure an answer of a twin can be."""
     grades = {pool.grade for pool in pools}
     if "none" in grades:
         return "cannot-tell"
     is_capped = any(flag.limit is not None for pool in pools for flag in pool.flags)
-    if open_loop is not None or is_capped or grades != {"each job"}:
+    is_drawn = closed is not None and closed.drawn + closed.added > 0
+    if open_loop is not None or is_drawn or is_capped or grades != {"each job"}:
         return "likely"
     return "sure"
 
 
 def _assumptions(
-    open_loop: Releases | None, leftover: tuple[dict[str, object], str] | None
+    open_loop: Releases | None,
+    leftover: tuple[dict[str, object], str] | None,
+    closed: ClosedLoop | None,
 ) -> Iterator[Assumption]:
     """Yield what the records do not say, and what would be different otherwise."""
     if open_loop is not None:
@@ -311,6 +330,12 @@ def _assumptions(
             value="as recorded",
             otherwise="released by other jobs, they come sooner on a faster farm and later on a "
             "slower one, so a change of its size does less",
+        )
+    if closed is not None:
+        yield Assumption(
+            what="what releases jobs",
+            value="the ends after which they always came",
+            otherwise="a job that needs less comes sooner than it does here where others are late",
         )
     yield Assumption(
         what="run times",
@@ -635,7 +660,8 @@ class _PoolCheck:
         shape = self.fit.shape
         first = check(self.recorded, simulated)
         is_random = shape.loss_rate > 0
-        is_chaotic = self.fit.candidate.algorithm not in ("fixed", "manual") or bool(self.order)
+        follows_queue = self.fit.candidate.algorithm not in ("fixed", "manual")
+        is_chaotic = follows_queue or bool(self.order) or self.written.is_closed
         is_near = first.job_by_job and first.mean_and_p95_hold
         if not is_random and (is_near or not is_chaotic):
             return first
@@ -738,13 +764,16 @@ def write_twin(
     """
     if out.exists():
         raise InputError(f"{out}: exists already; allowed: a new file")
+    closed = closed_loop_of(bundle)
+    if closed is not None:
+        source = None
     place = source or out.with_suffix(".records")
     if source is None and place.exists():
         raise InputError(f"{place}: exists already, and the records would be kept there")
-    twin = twin_of(bundle, os.path.relpath(place, out.parent), tell, is_stopped)
+    twin = twin_of(bundle, os.path.relpath(place, out.parent), tell, is_stopped, closed)
     if strict and not twin.believable:
         return twin
     if source is None:
-        write_bundle(place, bundle)
+        write_bundle(place, bundle if closed is None else closed.bundle)
     write_document(out, twin.text)
     return twin

@@ -67,7 +67,8 @@ class Written:
         """Return the wait of each job of a pool (s), by arrival; nan: it never started.
 
         The first is the scenario as it is written. Others are repetitions of the farm: with other
-        draws of what is random, and jobs that come up to ``SOONER`` s sooner or later.
+        draws of what is random, and jobs that come up to ``SOONER`` s sooner or later. A job that a
+        newer run cancels here before it starts counts with its recorded wait: it has no other.
         """
         if number not in self._waits:
             scenario = self._scenario.model_copy(update={"seed": number})
@@ -76,7 +77,15 @@ class Written:
             ids = np.array(self._ids)[order].tolist()
             self._waits[number] = dict(zip(ids, waits.tolist(), strict=True))
         found = self._waits[number]
-        return np.array([found[one.id] for one in load.attempts])
+        if not self.is_closed:
+            return np.array([found[one.id] for one in load.attempts])
+        waits = np.array([found.get(one.id, np.nan) for one in load.attempts])
+        return np.where(np.isnan(waits), load.waited, waits)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether some jobs are released by others."""
+        return bool(self._needed)
 
     def has(self, number: int) -> bool:
         """Return whether a repetition was played already, for another pool."""
