@@ -53,7 +53,7 @@ def test_waiting_counts_from_the_place(ledger):
 
 
 def test_a_place_is_kept_while_a_job_is_tried_again(ledger):
-    """Its builder was lost; no other may deploy meanwhile."""
+    """Its builder was lost; no other may deploy before it has ended."""
     farm = ledger("b", "c")
     farm.submit(member("v", "deploy"), member("w", "deploy"))
     assert farm.lose("b") == ["requeue v/1", "start v/2 on c.0"]

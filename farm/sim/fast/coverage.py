@@ -78,7 +78,7 @@ FAIL_FAST, DEDUP, ONE_ID, NEEDS, GROUPS = (
     "dedup, and jobs with actions",
     "jobs with one id",
     "jobs that need others",
-    "jobs in concurrency groups",
+    "jobs in groups",
 )
 LEFT_TO_THE_REFERENCE = (
     *(*RULES, *ESTIMATORS, *POOLS, *ALGORITHMS),

@@ -2,7 +2,7 @@
 
 It shares nothing with the simulator. Pushes come to branches; each begins a run of a workflow whose
 jobs need others; a newer push to a branch cancels the older run; a failed run is tried again after
-somebody has thought about it. Every draw depends on the run and the job alone, so that a farm with
+some time for thought. Every draw depends on the run and the job alone, so that a farm with
 other runners meets the same pushes, run times and failures.
 """
 

@@ -121,7 +121,7 @@ def test_a_cancelled_run_gets_the_jobs_that_it_would_have_had(released: Released
     assert not [attempt for attempt in added if attempt.kind in TESTS and attempt.matrix in failed]
 
 
-def test_runs_cancelled_by_hand_are_no_concurrency_group(tmp_path: Path) -> None:
+def test_runs_cancelled_by_hand_are_no_group(tmp_path: Path) -> None:
     """A farm on which pushes cancel nothing has jobs that end as they were recorded."""
     farm = CIFarm(2, 9, days=1, cancels=False)
     farm.played()
