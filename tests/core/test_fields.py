@@ -24,7 +24,9 @@ def test_where_no_words_are_ours_pydantics_say_what_is_allowed() -> None:
 
 def test_causes_keep_their_names() -> None:
     """They stand in event logs and tables that were saved."""
-    names = "finished failed lost poisonous requested fail-fast unrunnable stopped skipped superseded"
+    names = (
+        "finished failed lost poisonous requested fail-fast unrunnable stopped skipped superseded"
+    )
     assert [cause.value for cause in Cause] == names.split()
 
 

@@ -105,6 +105,9 @@ class BlockedJobs:
         group = group_of(job.group)
         members = self._book.groups[group.name]
         if members.admits(state, group):
+            if group.mode == "latest":  # with it all jobs of its run have a place
+                for member in members.live.values():
+                    self._note(member)
             return True
         if group.mode == "latest":
             if (newer := members.newer_run(state)) is not None:
@@ -116,6 +119,7 @@ class BlockedJobs:
         state.status = JobStatus.BLOCKED
         state.released_at = None
         members.hold(state)
+        self._note(state)
         last = next(reversed(self.states.values()), state)
         self._is_in_order = self._is_in_order and last.serial <= state.serial
         self._enter(state)
@@ -156,6 +160,11 @@ class BlockedJobs:
             self._alarms.ask(self._due[0][0])
         if lanes:
             self._dispatcher.fill_lanes(lanes.values(), at)
+
+    def _note(self, state: JobState) -> None:
+        """Let a job be saved, which has changed."""
+        if self.touched is not None:
+            self.touched.add(state.job.id)
 
     def forget(self, state: JobState) -> None:
         """Forget a blocked job, which ends without having been released."""
@@ -198,8 +207,7 @@ class BlockedJobs:
 
     def _take(self, state: JobState, known: Mapping[str, Ended], at: float) -> bool:
         """Note how jobs ended that this one needs; return whether it is released now."""
-        if self.touched is not None:
-            self.touched.add(state.job.id)
+        self._note(state)
         needs = needs_of(state.job)
         for need in needs:
             end = known.get(need.job)
@@ -240,7 +248,6 @@ class BlockedJobs:
 
     def _arrive(self, state: JobState, at: float) -> None:
         self.changed = True
-        if self.touched is not None:
-            self.touched.add(state.job.id)
+        self._note(state)
         self._remove(state)
         self._book.release(state, at)

@@ -9,6 +9,7 @@ from typing import Protocol
 
 import msgspec
 
+from farm.core.jobs.groups import group_of
 from farm.core.model import Job
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.scheduler import Scheduler
@@ -194,11 +195,25 @@ def _blocked(found: Waiting, state: JobState, scheduler: Scheduler, at: float) -
         rest = format_roughly(max(0.0, state.released_at - at))
         why = f"its needs are met, and its delay of {state.job.needs_delay:g}s is over in {rest}"
         return msgspec.structs.replace(found, released_at=state.released_at, why=why)
+    if not state.unmet and state.job.group is not None:
+        return msgspec.structs.replace(found, why=_held_by_group(state, scheduler))
     unmet = {name: _standing(scheduler.jobs.get(name), at) for name in state.unmet}
     shown = [f"{name} ({where})" for name, where in islice(unmet.items(), SHOWN_NEEDS)]
     shown += [f"{len(unmet) - SHOWN_NEEDS:,} more"] * (len(unmet) > SHOWN_NEEDS)
     why = f"for {since} it has been waiting for the end of {', '.join(shown)}"
     return msgspec.structs.replace(found, unmet=unmet, why=why)
+
+
+def _held_by_group(state: JobState, scheduler: Scheduler) -> str:
+    """Return who has the places of the group for which a job waits."""
+    group = group_of(state.job.group or "")
+    members = scheduler.book.groups[group.name]
+    if group.mode == "latest":
+        return f"group {group.name}: run {', '.join(sorted(members.runs()))} goes on"
+    inside = f"{len(members.inside):,} of {group.limit:,}"
+    return (
+        f"group {group.name}: {inside} at once ({', '.join(islice(members.inside, SHOWN_NEEDS))})"
+    )
 
 
 def _standing(state: JobState | None, at: float) -> str:

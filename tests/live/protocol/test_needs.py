@@ -126,6 +126,30 @@ def test_a_blocked_job_is_explained_and_counted() -> None:
     assert [farm.state(name) for name in ("t", "late")] == ["succeeded", "succeeded"]
 
 
+def test_places_in_groups_survive_their_scheduler(farm: Stepwise) -> None:
+    """The next one starts the job that waits when the place is free, and not before."""
+    farm.operator.submit([job("v", group="deploy"), job("w", group="deploy")])
+    farm.calm_second()
+    assert states(farm) == {"v": "dispatched", "w": "blocked"}
+    farm.lead()
+    for _ in range(3):
+        farm.calm_second()
+    assert states(farm)["w"] == "blocked"
+    for _ in range(25):
+        farm.calm_second()
+    assert states(farm) == {"v": "succeeded", "w": "succeeded"}
+
+
+def test_a_job_that_waits_for_its_group_is_explained() -> None:
+    """Otherwise idle builders look like a defect."""
+    farm = VirtualFarm("mm1")
+    farm.submit(job("v", group="deploy"), job("w", group="deploy"))
+    farm.submit(job("x", group="main:latest"), job("y", group="main:latest"))
+    farm.advance(4.0)
+    told = [answer.why for name in "wy" if (answer := farm.explain(name).job) is not None]
+    assert told == ["group deploy: 1 of 1 at once (v)", "group main: run x goes on"]
+
+
 def test_a_retried_need_brings_back_what_was_skipped_for_it() -> None:
     """All that hangs on it, by the new names; also where only the skipped one is retried."""
     farm = VirtualFarm("mm1")
