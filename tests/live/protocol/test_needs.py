@@ -147,7 +147,7 @@ def test_a_job_that_waits_for_its_group_is_explained() -> None:
     farm.submit(job("x", group="main:latest"), job("y", group="main:latest"))
     farm.advance(4.0)
     told = [answer.why for name in "wy" if (answer := farm.explain(name).job) is not None]
-    assert told == ["group deploy: 1 of 1 at once (v)", "group main: run x goes on"]
+    assert told == ["group deploy: 1 of 1 at once (v)", "group main: run x has it"]
 
 
 def test_a_retried_need_brings_back_what_was_skipped_for_it() -> None:
