@@ -115,6 +115,8 @@ class Happened(NamedTuple):
     runners: Coded | None = None
     #: ``Result``; None for all: not known
     results: Coded | None = None
+    #: from the arrival until it could start, seconds, where others released some; None: at once
+    blocked: Floats | None = None
 
     @classmethod
     def between(
@@ -144,7 +146,8 @@ class Happened(NamedTuple):
     def taken(self, order: Rows) -> Happened:
         """Return what happened to the jobs at these positions, in this order."""
         runners, results = (one and one[order] for one in (self.runners, self.results))
-        return Happened(self.waited[order], self.ran[order], runners, results)
+        blocked = None if self.blocked is None else self.blocked[order]
+        return Happened(self.waited[order], self.ran[order], runners, results, blocked)
 
     @classmethod
     def joined(cls, parts: Sequence[Happened]) -> Happened:
@@ -158,7 +161,12 @@ class Happened(NamedTuple):
 
         waited = np.concatenate([one.waited for one in parts])
         ran = np.concatenate([one.ran for one in parts])
-        return cls(waited, ran, texts("runners"), texts("results"))
+        blocked = None
+        if any(one.blocked is not None for one in parts):
+            blocked = np.concatenate(
+                [np.zeros(len(one.ran)) if one.blocked is None else one.blocked for one in parts]
+            )
+        return cls(waited, ran, texts("runners"), texts("results"), blocked)
 
 
 def grouped(values: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:

@@ -84,6 +84,7 @@ def records_of(ran: list[Attempt], left_out: dict[str, int]) -> Records:
     arrived, details = arrived[order] - arrived.min(), _details(ran)
     if any(attempt.needs for attempt in ran):
         submitted, needs = _released_by_others(ran, arrived)
+        happened = happened._replace(blocked=arrived - submitted)
         order = np.argsort(submitted, kind="stable")
         arrived, happened = submitted[order], happened.taken(order)
         ran = [ran[row] for row in order.tolist()]

@@ -65,6 +65,8 @@ class RecordedColumns(NamedTuple):
     ran: Floats | None = None
     builder: Coded | None = None
     outcome: Coded | None = None
+    #: from the arrival until it could start
+    blocked: Floats | None = None
 
     @classmethod
     def of(cls, found: Happened) -> RecordedColumns:
@@ -73,7 +75,9 @@ class RecordedColumns(NamedTuple):
             None if np.isnan(times).all() else np.append(times, np.nan)
             for times in (found.waited, found.ran)
         )
-        return cls(waited, ran, _known(found.runners, ""), _known(found.results, "open"))
+        blocked = None if found.blocked is None else np.append(found.blocked, np.nan)
+        runners, results = _known(found.runners, ""), _known(found.results, "open")
+        return cls(waited, ran, runners, results, blocked)
 
 
 def _known(column: Coded | None, unknown: str) -> Coded | None:
@@ -176,13 +180,21 @@ class Jobs(Table):
     @public
     def recorded_started_at(self) -> Floats | None:
         """The start that was recorded."""
-        return None if self.waited is None else self.arrived_at + self.waited
+        return None if self.waited is None else self.could_start_at + self.waited
 
     @public
     def recorded_finished_at(self) -> Floats | None:
         """The end that was recorded."""
         ran = self._of_each(self.recorded.ran)
-        return None if ran is None or self.waited is None else self.arrived_at + self.waited + ran
+        if ran is None or self.waited is None:
+            return None
+        return self.could_start_at + self.waited + ran
+
+    @cached_property
+    def could_start_at(self) -> Floats:
+        """When each could start as it was recorded: later than it arrived if others released it."""
+        blocked = self._of_each(self.recorded.blocked)
+        return self.arrived_at if blocked is None else self.arrived_at + blocked
 
     @public
     def recorded_waiting_time(self) -> Floats | None:

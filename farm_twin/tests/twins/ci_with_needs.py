@@ -67,6 +67,9 @@ class Row(msgspec.Struct, eq=False):
     result: str = ""
     runner: int | None = None
 
+    #: earlier tries of the job itself: one that was skipped had none
+    tries: int = 0
+
     @property
     def waited(self) -> float | None:
         """From its creation to its start."""
@@ -83,6 +86,8 @@ class Run(msgspec.Struct, eq=False):
     lives: bool = True
     #: the latest try of each job that was created
     rows: dict[str, Row] = {}
+    #: all tries
+    made: list[Row] = []
     #: how jobs ended, or that they were skipped
     state: dict[str, str] = {}
 
@@ -173,7 +178,9 @@ class CIFarm:
         sigma = math.sqrt(math.log(1 + step.spread**2))
         takes = step.mean * math.exp(draw.gauss(0, sigma) - sigma**2 / 2)
         fails = draw.random() < step.fails
-        row = Row(number, attempt, name, at, takes, fails, len(self.rows))
+        before = sum(row.name == name for row in run.made)
+        row = Row(number, attempt, name, at, takes, fails, len(self.rows), tries=before)
+        run.made.append(row)
         self.rows.append(row)
         run.rows[name] = row
         heapq.heappush(self._waiting, (takes if self.shortest_first else at, row.number, row))
@@ -286,7 +293,7 @@ def as_gitlab(farm: CIFarm) -> Iterator[dict[str, Any]]:
             "runner": {"id": 1, "description": f"r{row.runner}"} if started else None,
             "pipeline": {"id": row.run, "project_id": 1 + (run.workflow == "docs"),
                          "ref": f"b{run.branch}"},
-            "retries_count": row.attempt - 1,
+            "retries_count": row.tries,
         }  # fmt: skip
 
 
@@ -307,7 +314,7 @@ def as_buildkite(farm: CIFarm) -> Iterator[dict[str, Any]]:
                     "step_key": row.name, "state": words[row.result],
                     "created_at": precise(row.created), "runnable_at": precise(row.created),
                     "started_at": precise(began(row)), "finished_at": precise(row.ended),
-                    "agent_query_rules": ["queue=linux"], "retries_count": row.attempt - 1 or None,
+                    "agent_query_rules": ["queue=linux"], "retries_count": row.tries or None,
                     "agent": {"name": f"r{row.runner}"} if began(row) else None,
                 }
                 for row in rows

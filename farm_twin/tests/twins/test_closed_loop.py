@@ -1,0 +1,100 @@
+"""On a farm of another size, jobs that others release come at other times."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+import pytest
+
+import farm
+from farm.records.bundle import write_bundle
+from farm_twin.importing import load_records
+from farm_twin.tests.twins.ci_with_needs import CIFarm, began, write
+from farm_twin.twins.closed_loop import closed_loop_of
+from farm_twin.twins.twin import write_twin
+
+RUNNERS = 9
+
+
+def played(runners: int, days: float, **how: bool) -> CIFarm:
+    """Return a farm of the other program, played."""
+    ci = CIFarm(1, runners, days=days, **how)
+    ci.played()
+    return ci
+
+
+def true_wait(ci: CIFarm) -> float:
+    """Return the mean wait of the jobs that started, seconds."""
+    return fmean(row.waited or 0.0 for row in ci.rows if began(row) is not None)
+
+
+def mean_wait(run: farm.Result) -> float:
+    """Return the same of a simulation."""
+    return float(np.nanmean(np.asarray(run.jobs["waiting_time_s"], float)))
+
+
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The records of half a day, with what released their jobs."""
+    folder = tmp_path_factory.mktemp("closed")
+    found = closed_loop_of(load_records([write(played(RUNNERS, 0.5), "gitlab", folder / "jobs")]))
+    assert found is not None
+    write_bundle(folder / "records", found.bundle)
+    return folder / "records"
+
+
+def replayed(records: Path, builders: int) -> farm.Result:
+    """Return the recorded jobs on a farm of some builders like the recorded ones."""
+    pool = {
+        "name": "linux", "platform": {"processor": "linux"}, "builders": builders,
+        "pickup_time": "2s", "inter_job_time": "1s",
+    }  # fmt: skip
+    trace = {"path": str(records), "format": "bundle"}
+    return farm.simulate(
+        {"name": "replay", "pools": [pool], "workload": [{"trace": trace}]}, keep_events=False
+    )
+
+
+@pytest.mark.parametrize("runners", [7, RUNNERS, 11])
+def test_a_farm_of_another_size_waits_as_it_would(closed: Path, runners: int) -> None:
+    """As jobs came on nine runners, seven would seem to wait twice as long."""
+    truth = true_wait(played(runners, 0.5))
+    assert mean_wait(replayed(closed, runners)) == pytest.approx(truth, rel=0.05, abs=1.0)
+
+
+def test_recorded_starts_are_told_as_they_were(closed: Path) -> None:
+    """Though a job that others released is submitted long before it came."""
+    jobs = replayed(closed, RUNNERS).jobs
+    recorded, simulated = (
+        np.asarray(jobs[name], float) for name in ("recorded_started_at_s", "started_at_s")
+    )
+    known = ~np.isnan(recorded) & ~np.isnan(simulated)
+    assert known.sum() > 500
+    assert float(np.median(np.abs(recorded[known] - simulated[known]))) < 1.0
+
+
+def test_plain_records_have_no_loop_to_close(tmp_path: Path) -> None:
+    """Nothing is drawn or added where no job releases another and no push cancels."""
+    ci = played(RUNNERS, 0.5, needs=False, cancels=False, tries_again=False)
+    assert closed_loop_of(load_records([write(ci, "github", tmp_path / "jobs")])) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", ["github", "gitlab", "buildkite"])
+def test_what_a_twin_says_of_another_farm_is_so(tmp_path: Path, shape: str) -> None:
+    """Six days in three sources' forms: fewer and more runners, and shortest jobs first."""
+    records = load_records([write(played(RUNNERS, 6.0), shape, tmp_path / "jobs.json")])
+    twin = write_twin(records, None, tmp_path / "twin.yaml")
+    assert twin.believable, twin.sentence
+    assert twin.closed_loop is not None
+    assert twin.open_loop is None
+    [pool] = twin.pools
+    for runners in (7, 8, 10, 11):
+        more = {f"pools__{pool.name}__builders": runners}
+        run = farm.simulate(tmp_path / "twin.yaml", keep_events=False, **more)
+        assert mean_wait(run) == pytest.approx(true_wait(played(runners, 6.0)), rel=0.05)
+    run = farm.simulate(tmp_path / "twin.yaml", keep_events=False, scheduling__policy="sjf")
+    truth = true_wait(played(RUNNERS, 6.0, shortest_first=True))
+    assert mean_wait(run) == pytest.approx(truth, rel=0.1)
