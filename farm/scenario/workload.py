@@ -18,6 +18,7 @@ from farm.scenario.quantities import (
     PositiveNumber,
     Rate,
     Text,
+    TextChoice,
     WholeChoice,
     some_weight,
 )
@@ -99,6 +100,9 @@ class Releases(Traits):
     """Distribution of the jobs' service times."""
     platform: Platforms | None = None
     """One platform, or a list with weights. Absent: the only pool's."""
+    group: TextChoice | None = None
+    """The group: `deploy`, `deploy:3`, `main:latest` or `main:cancel`; one, a list, or
+    weights. The jobs of a matrix have one together."""
 
     @field_validator("daily_cycle", "weekly_cycle")
     @classmethod
@@ -172,6 +176,8 @@ class NamedJob(Section):
     """Its service time. Absent: the matrices'."""
     platform: PlatformDemand | None = None
     """Its platform. Absent: the matrices'."""
+    group: Text | None = None
+    """Its group. Absent: the matrices'."""
 
     @property
     def its_kind(self) -> str:

@@ -26,7 +26,7 @@ def arrivals(
     source: Arrivals, prefix: str, platform: Platform | None, streams: Streams, horizon: float
 ) -> Iterator[Block]:
     """Yield jobs that arrive one by one."""
-    draw, name = _drawn(source, platform, streams), f"{prefix}-{{:06d}}".format
+    draw, name = _drawn_alone(source, platform, streams), f"{prefix}-{{:06d}}".format
     made = 1
     for arrived in instants(source, streams("arrivals"), horizon):
         numbers = serials(made, len(arrived))
@@ -55,7 +55,9 @@ def arrivals_of_several(
         source, [partial(of_run, "arrivals") for of_run in streams], horizon
     )
     counts = list(map(len, arrived))
-    draw = _drawn(source, platform, lambda name: OfSeveral([of(name) for of in streams], counts))
+    draw = _drawn_alone(
+        source, platform, lambda name: OfSeveral([of(name) for of in streams], counts)
+    )
     numbers = np.concatenate([np.arange(1, count + 1) for count in counts])
     names = Names.by(f"{prefix}-{{:06d}}".format, numbers)
     return draw({"id": names, "arrived_at": np.concatenate(arrived)}), counts
@@ -70,6 +72,7 @@ def matrices(
         return
     draw, apart = _drawn(source, platform, streams), source.jobs_apart
     size = chooser(source.sizes, streams, "size")
+    group_of = None if source.group is None else chooser(source.group, streams, "group")
 
     def name(number: int) -> str:
         return f"{prefix}-{number // PLACES:04d}-{number % PLACES + 1:03d}"
@@ -86,6 +89,9 @@ def matrices(
             "arrived_at": released[matrix] + place * apart,
             "matrix": Coded(matrix, names),
         }
+        if group_of is not None:
+            groups = group_of(len(sizes))
+            columns["group"] = Coded(groups.codes[matrix], groups.values)
         made += len(sizes)
         block = draw(columns)
         _mark_longest(block, source, released, begins)
@@ -123,6 +129,8 @@ def pipelines(
     together = source.together()
     size, suffixes = len(together), [job.id for job in together]
     of_place = np.repeat(np.arange(len(named)), [job.count for job in named])
+    group_of = chooser(source.group or {None: 1.0}, streams, "group")
+    own_groups = [job.group for job in named]
 
     def name(number: int) -> str:
         return f"{prefix}-{number // PLACES:04d}-{suffixes[number % PLACES]}"
@@ -158,6 +166,11 @@ def pipelines(
             "needs": Coded.of(needs),
             "needs_delay": np.array([job.needs_delay for job in named])[which],
         }
+        if source.group is not None or any(own_groups):
+            groups = group_of(count).tolist()
+            columns["group"] = Coded.of(
+                [own_groups[job] or groups[run] for run, job in zip(matrix, which, strict=True)]
+            )
         made += count
         block = add(columns)
         _mark_longest(block, source, released, np.arange(count) * size)
@@ -173,6 +186,17 @@ def _mark_longest(block: Block, source: Matrices, released: Floats, begins: Arra
         block.columns[name] = longest(
             block.array("service_time"), rule.longest or 0.0, groups.tolist()
         )
+
+
+def _drawn_alone(
+    source: Arrivals, default: Platform | None, streams: Draws
+) -> Callable[[Columns], Block]:
+    """Return a function that draws jobs each of which has a group of its own draw."""
+    draw = _drawn(source, default, streams)
+    if source.group is None:
+        return draw
+    group_of = chooser(source.group, streams, "group")
+    return lambda columns: draw({**columns, "group": group_of(len(columns["arrived_at"]))})
 
 
 def _drawn(

@@ -45,6 +45,8 @@ SOURCES = (
     {"matrices": {**EVERYTHING, "every": 60, "count": 20, "size": {"3": 1, "9": 2},
                   "jobs_apart": 7, "heavy": {"longest": 0.3, "among": "batch"}}},
 )  # fmt: skip
+#: groups with weights
+BRANCHES = {"main:latest": 3, "work:cancel": 1}
 
 
 def test_uniforms_are_those_of_the_stream() -> None:
@@ -92,7 +94,7 @@ def test_quantiles_of_many_are_those_of_each(form: Any) -> None:
 
 
 OF_PIPELINES = {"needs", "needs_delay", "group"}
-"""Fields that say how jobs hang together; they came later, and nothing of them is drawn."""
+"""Fields that say how jobs hang together; they came later than the digests below."""
 
 
 def test_the_jobs_of_a_seed_stay_as_they_are(scenario_of: ScenarioOf) -> None:
@@ -130,6 +132,7 @@ def test_sources_are_merged_as_single_jobs_would_be(scenario_of: ScenarioOf) -> 
 def test_several_seeds_are_drawn_as_each_of_them(scenario_of: ScenarioOf) -> None:
     """Drawn together, each seed has the jobs that it has alone; or it is left to be made alone."""
     alone = {"poisson": {"rate": "90/h"}, "weekly_cycle": [1, 0.2] * 84, "service_time": "1m"}
+    alone["group"] = BRANCHES
     sources = [
         {"arrivals": {**SOURCES[0]["arrivals"], "action": None, "count": None, "duration": "3h"}},
         {"arrivals": {**alone, "platform": {"processor": "amd64"}, "start": "7m"}},
@@ -190,3 +193,38 @@ def test_jobs_of_a_trace_have_what_it_says(scenario_of: ScenarioOf, tmp_path: An
         ("x", 7.0, 10.0, True), ("job", None, 5.0, False), ("x", None, 30.0, True),
     ]  # fmt: skip
     assert [job.attributes for job in jobs] == [{"team": "t", "user": "u"}, *[{"user": "u"}] * 2]
+
+
+NAMED = {
+    "every": 60,
+    "count": 40,
+    "service_time": {"exponential": {"mean": 9}},
+    "platform": [{"processor": "amd64", "weight": 3}, {}],
+    "jobs": [{"name": "test", "count": 3}, {"name": "deploy", "group": "deploy:2"}],
+}
+
+
+@pytest.mark.parametrize(
+    "source", [SOURCES[1], {"matrices": NAMED}, SOURCES[0]], ids=["size", "jobs", "arrivals"]
+)
+def test_groups_are_drawn_without_changing_other_draws(
+    scenario_of: ScenarioOf, source: dict[str, Any]
+) -> None:
+    """A matrix has one group, as a push has one branch, save for jobs that have their own."""
+    ((sort, options),) = source.items()
+    plain = list(build_jobs(scenario_of(source)))
+    grouped = list(build_jobs(scenario_of({sort: {**options, "group": BRANCHES}})))
+    others = attrgetter(*(name for name in JOB_FIELDS if name != "group"))
+    assert list(map(others, grouped)) == list(map(others, plain))
+    by_run: dict[str, set[str | None]] = {}
+    for job in grouped:
+        own = "deploy:2" if job.kind == "deploy" else None
+        if own is not None:
+            assert job.group == own
+        else:
+            by_run.setdefault(job.matrix or job.id, set()).add(job.group)
+    assert all(len(groups) == 1 for groups in by_run.values())
+    drawn_groups = [group for groups in by_run.values() for group in groups]
+    assert set(drawn_groups) == set(BRANCHES)
+    assert drawn_groups.count("main:latest") > drawn_groups.count("work:cancel")
+    assert {job.group for job in plain} <= {None, "deploy:2"}

@@ -119,6 +119,8 @@ def _jobs(summary: Summary) -> str:
     parts = [f"{count:,} {word}" for word, count in counts.items() if count or word in always]
     if summary.skipped:
         parts.append(f"{summary.skipped:,} of them skipped")
+    if summary.superseded:
+        parts.append(f"{summary.superseded:,} of them superseded")
     if summary.attempts > jobs.submitted:
         parts.append(f"{summary.attempts:,} attempts")
     return ", ".join(parts)
