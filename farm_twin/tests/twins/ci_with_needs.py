@@ -305,6 +305,7 @@ def as_buildkite(farm: CIFarm) -> Iterator[dict[str, Any]]:
         by_run.setdefault(row.run, []).append(row)
     for number, rows in by_run.items():
         run = farm.runs[number]
+        before: dict[str, str] = {}
         yield {
             "id": str(number), "number": number, "branch": f"b{run.branch}",
             "pipeline": {"slug": run.workflow},
@@ -315,11 +316,19 @@ def as_buildkite(farm: CIFarm) -> Iterator[dict[str, Any]]:
                     "created_at": precise(row.created), "runnable_at": precise(row.created),
                     "started_at": precise(began(row)), "finished_at": precise(row.ended),
                     "agent_query_rules": ["queue=linux"], "retries_count": row.tries or None,
+                    "retry_source": _retried(row, number, before),
                     "agent": {"name": f"r{row.runner}"} if began(row) else None,
                 }
                 for row in rows
             ],
         }  # fmt: skip
+
+
+def _retried(row: Row, build: int, before: dict[str, str]) -> dict[str, str] | None:
+    """Return the job that this one tries again, and remember it for the next try."""
+    source = before.get(row.name)
+    before[row.name] = f"{build}-{row.number}"
+    return None if source is None else {"job_id": source}
 
 
 SHAPES = {"github": as_github, "gitlab": as_gitlab, "buildkite": as_buildkite}
