@@ -20,11 +20,12 @@ import msgspec
 
 from farm.core.commands import EndJob
 from farm.core.errors import InputError, RunError
+from farm.core.jobs.needs import renamed
 from farm.core.model import Job
 from farm.live.operating.client import FarmClient
 from farm.scenario import Scenario
 from farm.whole_files import write_whole
-from farm.workload import build_jobs
+from farm.workload import batches, build_jobs
 from farm_chaos.farm import STEP, UP_TIMEOUT, ChaosFarm, until
 from farm_chaos.faults import Lift, Scene, inject
 from farm_chaos.plan import ENDURED, Fault, FaultKind
@@ -320,12 +321,23 @@ class Feeder:
 
 
 def jobs_like(scenario: Scenario) -> Iterator[Job]:
-    """Yield jobs without end like those of the scenario's workload, with ids of their own."""
+    """Yield jobs without end like those of the scenario's workload, with ids of their own.
+
+    Jobs that need others need the same ones by these ids.
+    """
     number = 0
     for seed in count(scenario.seed):  # a workload that ends starts again, with another seed
-        for job in build_jobs(scenario.model_copy(update={"seed": seed})):
-            number += 1
-            yield msgspec.structs.replace(job, id=f"chaos-{number}", arrived_at=None, matrix=None)
+        for _, together in batches(build_jobs(scenario.model_copy(update={"seed": seed}))):
+            names = {job.id: f"chaos-{number + place}" for place, job in enumerate(together, 1)}
+            number += len(together)
+            for job in together:
+                yield msgspec.structs.replace(
+                    job,
+                    id=names[job.id],
+                    arrived_at=None,
+                    matrix=None,
+                    needs=renamed(job, names.__getitem__),
+                )
 
 
 def _probe(job: Job, number: int, again: str = "") -> Job:
