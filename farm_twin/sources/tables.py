@@ -425,6 +425,14 @@ def _begin_of_day(text: str) -> float:
     return time_of(text).timestamp()
 
 
+def _may_be_date(text: str) -> bool:
+    """Return whether a number may be a date, as 20261102080640, in whichever unit it seems to be.
+
+    Seconds and thousandths (1793606800.125) have as many characters.
+    """
+    return len(text) == LENGTH_OF_DATE and text.isdigit()
+
+
 def _instants_together(texts: list[str], unit: str) -> list[float | None]:
     """Return the times of a column, as ``Reading.moment`` and ``_instants`` return each of them.
 
@@ -437,7 +445,7 @@ def _instants_together(texts: list[str], unit: str) -> list[float | None]:
     instants: Floats | None = None
     if _HAS_ZONE.search(first):
         instants = stamps(known, _begin_of_day)
-    elif ":" not in first and LENGTH_OF_DATE not in {*map(len, known)}:
+    elif ":" not in first and not any(map(_may_be_date, known)):
         instants = numbers_in(known, unit)
         if instants is not None and not unit and instants.max() >= MILLISECONDS:
             instants = None

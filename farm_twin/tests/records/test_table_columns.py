@@ -307,7 +307,14 @@ def test_rows_with_another_number_of_cells_are_left_out(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    "form", ["{day}T09:{minute:02}:00.5Z", "{minute}.25", "{day} 09:{minute:02}Z"]
+    "form",
+    [
+        "{day}T09:{minute:02}:00.5Z",
+        "{minute}.25",
+        "{day} 09:{minute:02}Z",
+        "17936100{minute:02}.125",
+        "202611020900{minute:02}",
+    ],
 )
 def test_rows_are_read_together_as_they_are_one_by_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
@@ -323,9 +330,27 @@ def test_rows_are_read_together_as_they_are_one_by_one(
     path.write_text("\n".join(lines) + "\n")
 
     monkeypatch.setattr(tables, "ROWS_AT_ONCE", 4)
-    together = import_files([path], "csv")
+    together = import_files([path], "csv", zone=UTC)
     monkeypatch.setattr(tables._Table, "_attempts_together", lambda *_: None)
-    one_by_one = import_files([path], "csv")
+    one_by_one = import_files([path], "csv", zone=UTC)
 
     assert together.attempts == one_by_one.attempts
     assert together.manifest == one_by_one.manifest
+
+
+def test_seconds_with_thousandths_are_read_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """They have as many characters as 20261102090000: large tables were looked at row by row."""
+    instants = "1793610000.125,1793610010.250,1793610060.500"
+    path = tmp_path / "jobs.csv"
+    path.write_text("\n".join(["submitted,started,finished", instants, instants, instants]))
+
+    looked_at = []
+    make = tables._attempt
+    monkeypatch.setattr(
+        tables, "_attempt", lambda row, reading: (looked_at.append(row), make(row, reading))[1]
+    )
+
+    assert [attempt.waited for attempt in import_files([path]).attempts] == [10.125] * 3
+    assert len(looked_at) == 1  # the first row shows which columns there are
