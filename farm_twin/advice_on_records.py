@@ -7,7 +7,7 @@ and come when they came: a job that another one releases comes sooner on a large
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -26,9 +26,9 @@ from farm.results.descriptive_statistics import Spread
 from farm.results.formatting import spoken_span
 from farm.scenario import load_scenario
 from farm.whole_files import write_document
+from farm_twin.diagnosis.diagnose import Examination
 from farm_twin.diagnosis.releases import releases_in
-from farm_twin.diagnosis.verdict import Verdict
-from farm_twin.first_scenario import scenario_of_trace
+from farm_twin.first_scenario import scenario_of_bundle
 
 SHARE_OF_SETTING_UP: Final = 0.3
 """Of the time that it takes: the rest is the search."""
@@ -39,13 +39,19 @@ SCENARIO_FILE: Final = "mine.yaml"
 
 
 def advice_on_records(
-    bundle: Bundle, verdicts: Sequence[Verdict], on_share: Callable[[float], object] = float
+    bundle: Bundle, examination: Examination, on_share: Callable[[float], object] = float
 ) -> ComputedAdvice:
     """Return what would shorten the waits of the farm whose records these are.
 
     Nothing of records that make no scenario, nor where no verdict on them can be given, or their
-    jobs seem to release each other. ``on_share`` is given how much is done, 0 to 1.
+    jobs seem to release each other.
+
+    Args:
+        bundle: their records.
+        examination: what the doctor has found in them.
+        on_share: given how much is done, 0 to 1.
     """
+    verdicts = examination.verdicts
     jobs = len(bundle.attempts)
     too_many = ComputedAdvice(
         command=f"farm plan {SCENARIO_FILE} --slo 'p95(waiting_time) < 5m'",
@@ -67,7 +73,7 @@ def advice_on_records(
         scenario_file = Path(folder) / "scenario.yaml"
         try:
             write_bundle(records, bundle)
-            text, _ = scenario_of_trace(records, records.name, None)
+            text = scenario_of_bundle(records, bundle, examination.figures)
             write_document(scenario_file, text)
             farm = simulated_as_it_is(load_scenario(scenario_file))
         except TooLongError:

@@ -29,7 +29,7 @@ from farm.scenario.file.document import value_text
 from farm.units import many
 from farm.workload.recorded import trace_jobs
 from farm_twin.diagnosis.evidence import Finding
-from farm_twin.diagnosis.figures import PlatformFigures, examine
+from farm_twin.diagnosis.figures import FarmFigures, PlatformFigures, examine
 from farm_twin.diagnosis.sanity import Examined, findings
 from farm_twin.importing import load_records, source_of
 from farm_twin.sources import TABLES
@@ -88,6 +88,20 @@ def scenario_of_trace(
     return text, [*bundle.manifest.remarks, *remarks, kept]
 
 
+def scenario_of_bundle(folder: Path, bundle: Bundle, figures: FarmFigures) -> str:
+    """Return a scenario that plays a bundle, as ``scenario_of_trace`` does, without its checks.
+
+    Nothing is examined again.
+
+    Args:
+        folder: where the bundle was written; the scenario is beside it.
+        bundle: what was written.
+        figures: of these records; in which zone, and by which objective, does not matter.
+    """
+    jobs, _ = _jobs_of(folder, TraceOptions())
+    return _fitting(jobs, folder.name, None, _recorded_in(bundle, figures))
+
+
 def _records_in(trace: Path, fields: Mapping[str, str] | None, error: TraceError) -> Bundle:
     """Return the records in files that are no trace. Raises what reading them as one raised."""
     try:
@@ -108,16 +122,22 @@ def _scenario_of(
     strict: bool,
 ) -> tuple[str, list[str]]:
     options = TraceOptions(fields=None if fields is None else dict(fields))
-    records = read_records(trace, None, options)
-    jobs = list(trace_jobs(records, options, records.name))
-    _refuse_some_without_platform(jobs, trace)
+    jobs, of_reading = _jobs_of(trace, options)
     on_read(0.3)
     recorded = _recorded(trace, fields, part(on_read, 0.3, 0.7))
     for finding in recorded.findings:
         if strict and finding.effect != "noted":
             raise TraceError(f"{trace}: --strict: {finding.rule}: {finding.text}")
-    remarks = [*records.remarks, *_in_words(recorded.findings)]
+    remarks = [*of_reading, *_in_words(recorded.findings)]
     return _fitting(jobs, path, fields, recorded), remarks
+
+
+def _jobs_of(trace: Path, options: TraceOptions) -> tuple[list[Job], Sequence[str]]:
+    """Return the jobs of a trace, and what of it is not among them. Raises TraceError."""
+    records = read_records(trace, None, options)
+    jobs = list(trace_jobs(records, options, records.name))
+    _refuse_some_without_platform(jobs, trace)
+    return jobs, records.remarks
 
 
 def _refuse_some_without_platform(jobs: Sequence[Job], trace: Path) -> None:
@@ -177,9 +197,15 @@ def _recorded(trace: Path, fields: Mapping[str, str] | None, on_share: OnShare) 
         bundle = load_records([trace], source, columns, UTC, part(on_share, 0.0, 0.3))
     except TraceError:  # the jobs were read: it does not say when they started
         return Recorded()
+    figures = examine(bundle, None, 0.0, part(on_share, 0.5, 0.5))
+    examined = Examined(bundle, AttemptColumns.of(bundle.attempts), figures, math.inf)
+    return _recorded_in(bundle, figures)._replace(findings=tuple(findings(examined)))
+
+
+def _recorded_in(bundle: Bundle, figures: FarmFigures) -> Recorded:
+    """Return what records with these figures tell of the farm, without what checks of them find."""
     pools = pools_of(bundle)
     order = order_of(pools)
-    figures = examine(bundle, None, 0.0, part(on_share, 0.5, 0.5))
     by_platform = {platform.platform: platform for platform in figures.platforms}
     widths = {attempt.slots for attempt in bundle.attempts}
     width = widths.pop() if len(widths) == 1 else None
@@ -199,8 +225,7 @@ def _recorded(trace: Path, fields: Mapping[str, str] | None, on_share: OnShare) 
     if first >= CALENDAR:
         starts = f"starts: {start_of(first, clock.ahead)}    # the clock ({clock.zone}) when the "
         starts += "first job arrived\n"
-    examined = Examined(bundle, AttemptColumns.of(bundle.attempts), figures, math.inf)
-    return Recorded(tuple(seen), order, starts, tuple(findings(examined)))
+    return Recorded(tuple(seen), order, starts)
 
 
 def _own_pool(

@@ -48,6 +48,7 @@ class Diagnosis:
         #: where the records are from, and what their reader must know
         self.manifest: Manifest = bundle.manifest
         self._bundle = bundle
+        self._examination = examination
 
     @cached_property
     def advice(self) -> ComputedAdvice:
@@ -57,7 +58,7 @@ class Diagnosis:
         """
         from farm_twin.advice_on_records import advice_on_records  # noqa: PLC0415 - it simulates
 
-        return advice_on_records(self._bundle, self.verdicts)
+        return advice_on_records(self._bundle, self._examination)
 
     def __repr__(self) -> str:
         kinds = {one.platform: one.kind for one in self.verdicts}

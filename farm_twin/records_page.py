@@ -38,7 +38,7 @@ def page_of_records(path: Path, on_step: OnStep) -> str:
     figures = examination.figures
     found = examination.verdicts
     advice = advice_on_records(
-        bundle, found, part(partial(on_step, "simulating the records"), 0.5, 0.3)
+        bundle, examination, part(partial(on_step, "simulating the records"), 0.5, 0.3)
     )
     advised = f"In simulation: {sentence(advice.sentence)}" if advice.sentence else ""
     if advice.why_not:

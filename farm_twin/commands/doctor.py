@@ -106,7 +106,7 @@ def doctor(
     )
 
     with shared_progress("simulating the records") as on_share:
-        advice = advice_on_records(bundle, all_verdicts, on_share)
+        advice = advice_on_records(bundle, examination, on_share)
     if advice.sentence:
         note(f"In simulation: {sentence(advice.sentence)}")
     if advice.why_not:
