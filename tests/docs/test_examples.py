@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import farm
 from farm.cli.main import app
 from farm.core.errors import TraceError
 from farm.scenario import load_scenario
@@ -57,6 +58,45 @@ def test_what_an_example_needs_is_in_the_list():
         n for n, it in listed.items() if "; need" in it
     }
     assert "need" not in listed["quickstart"]
+
+
+@pytest.mark.slow
+def test_what_the_page_on_pipelines_says_of_its_examples():
+    """Each figure is that of the run."""
+    six = farm.simulate("github-workflow")
+    eight = farm.simulate("github-workflow", pools__runners__builders=8)
+    assert waits_and_runs(six) == ["5.2", "18", "30", "65"]
+    assert waits_and_runs(eight) == ["2.3", "9", "21", "38"]
+    assert f"{six.summary['utilization']:.0%}" == "67%"
+    assert (six.summary["skipped"], packaged(six)) == (234, (173, "32"))
+
+    cancelling = farm.simulate("github-workflow-cancel")
+    twelve = farm.simulate("github-workflow-cancel", pools__runners__builders=12)
+    to_the_end = farm.simulate("github-workflow-cancel", workload__0__matrices__group=None)
+    assert waits_and_runs(cancelling)[:2] == ["7.7", "21"]
+    assert f"{to_the_end.summary['waiting_time_s']['mean'] / 3600:.1f}" == "9.3"
+    assert (cancelling.summary["superseded"], packaged(cancelling)) == (4701, (145, "38"))
+    assert (twelve.summary["superseded"], packaged(twelve)) == (2655, (267, "20"))
+    assert waits_and_runs(twelve)[0] == "1.7"
+
+
+def waits_and_runs(run: farm.Result) -> list[str]:
+    """Return the mean and p95 of the waits of a run's jobs and of its matrices' responses (min)."""
+    waits, runs = run.summary["waiting_time_s"], run.summary["matrix_response_time_s"]
+    return [
+        f"{waits['mean'] / 60:.1f}",
+        *(f"{span / 60:.0f}" for span in (waits["p95"], runs["mean"], runs["p95"])),
+    ]
+
+
+def packaged(run: farm.Result) -> tuple[int, str]:
+    """Return how many matrices of a run came to their end, and after how long on average (min)."""
+    times = [
+        row["response_time_s"]
+        for row in run.jobs
+        if row["kind"] == "package" and row["outcome"] == "succeeded"
+    ]
+    return len(times), f"{sum(times) / len(times) / 60:.0f}"
 
 
 def test_every_example_is_listed():
