@@ -6,7 +6,8 @@ import math
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+
+import numpy as np
 
 from farm.core.errors import TraceError
 from farm.records.attempt import Attempt, grouped
@@ -106,8 +107,8 @@ def refuse_clocks(backwards: int, of: int, where: str = "") -> None:
 
 def _without_strays(attempts: list[Attempt], reading: Reading) -> list[Attempt]:
     """Leave out what arrived years before or after the others, if it is little."""
-    instants = sorted([one.arrived_at for one in attempts])
-    if all(later - earlier <= FAR for earlier, later in pairwise(instants)):
+    instants = np.sort(np.array([one.arrived_at for one in attempts], np.float64))
+    if np.diff(instants).max(initial=0.0) <= FAR:
         return attempts
     groups: list[list[Attempt]] = []
     for one in sorted(attempts, key=_place):
@@ -124,7 +125,11 @@ def _without_strays(attempts: list[Attempt], reading: Reading) -> list[Attempt]:
 
 def _place(attempt: Attempt) -> tuple[float, int, str]:
     # ids that count up are ordered as numbers
-    return attempt.arrived_at, len(attempt.id), attempt.id
+    name = attempt.id
+    eligible_at = attempt.eligible_at
+    # written out: it is asked for each of very many
+    arrived_at = attempt.submitted_at if eligible_at is None else eligible_at
+    return arrived_at, len(name), name
 
 
 def _distinct(found: Iterable[Attempt], reading: Reading, *, unique_ids: bool) -> list[Attempt]:
@@ -261,8 +266,9 @@ def _move_clocks_of_runners(attempts: Sequence[Attempt], reading: Reading) -> No
     """
     waits: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for attempt in attempts:
-        if attempt.runner and attempt.waited is not None:
-            waits[attempt.platform][attempt.runner].append(attempt.waited)
+        waited = attempt.waited
+        if attempt.runner and waited is not None:
+            waits[attempt.platform][attempt.runner].append(waited)
     moved_by: dict[str, float] = {}
     for platform, waits_by_runner in waits.items():
         off = _behind(waits_by_runner)
@@ -271,7 +277,7 @@ def _move_clocks_of_runners(attempts: Sequence[Attempt], reading: Reading) -> No
             off = {} if _waited_as_long(beside, *suspect) else suspect
         if len(off) <= MAX_SHARE_OF_CLOCKS * len(waits_by_runner):
             moved_by |= off
-    for attempt in attempts:
+    for attempt in attempts if moved_by else ():
         by = moved_by.get(attempt.runner)
         if by is None or attempt.started_at is None:
             continue
@@ -400,7 +406,10 @@ def _without_forgotten(
 
 def _number(attempts: list[Attempt]) -> None:
     """Number the attempts of each job from 1, where the source does not, or begins with 0."""
-    if {0, 1} <= {attempt.attempt for attempt in attempts}:
+    numbers = {attempt.attempt for attempt in attempts}
+    if 0 not in numbers:
+        return
+    if 1 in numbers:
         numbers_of_job: dict[str, set[int]] = defaultdict(set)
         for attempt in attempts:
             numbers_of_job[attempt.job or attempt.id].add(attempt.attempt)

@@ -27,9 +27,14 @@ def joined_spellings(attempts: Sequence[Attempt]) -> int:
 
     Return of how many attempts. It is the name that most of them have.
     """
+    names = {attempt.runner for attempt in attempts}
+    count_of = Counter(name.casefold() for name in names)
+    alike = {name for name in names if name and count_of[name.casefold()] > 1}
+    if not alike:
+        return 0
     spellings: dict[str, dict[str, list[Attempt]]] = defaultdict(lambda: defaultdict(list))
     for attempt in attempts:
-        if attempt.runner and attempt.ran is not None:
+        if attempt.runner in alike and attempt.ran is not None:
             spellings[attempt.runner.casefold()][attempt.runner].append(attempt)
     name_of: dict[str, str] = {}
     for by_name in spellings.values():
