@@ -55,6 +55,8 @@ STEPS = (
 
 MAX_TIMES = 5_000
 """Times that are tried for a step: of more, evenly chosen ones."""
+RIGHT_AFTER = 1.0
+"""Seconds after an end within which a job starts at it."""
 
 
 class ResolutionLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,6 +76,12 @@ class ResolutionLimits(msgspec.Struct, frozen=True, kw_only=True):
     #: an overlap of two jobs is a sliver up to this share of their runner's mean run time, if there
     #: are that number of them: by chance, jobs that really ran at once overlap by any share
     sliver_shares: tuple[tuple[float, int], ...] = ((0.25, 20), (0.05, 5), (0.01, 1))
+    #: seconds from which a step of a single wait or run time, again and again, is no chance
+    min_step_of_one: float = 1800.0
+    #: jobs that waited, from which a step of their starts is no chance
+    min_waited: int = 10
+    #: share of the jobs that waited which start right at an end: then neither was rounded
+    min_share_at_end: float = 0.5
     #: and up to this share of the shorter one of the two
     max_share_of_shorter: float = 0.5
     #: share of a runner's overlaps that are slivers, if it has room for one job
@@ -106,6 +114,9 @@ def resolution_of(attempts: AttemptColumns, of_source: float) -> Resolution:
     ran = attempts.taken(has_run)
     step = _step_of_run_times(ran.ran, ran.started_at)
     time = max(of_source, step, _step_of_instants(ran))
+    rounded = rounded_step(ran)
+    if len(ran.ran) and rounded <= LIMITS.max_share_of_mean * float(ran.ran.mean()):
+        time = max(time, rounded)
     overlaps = _overlaps(attempts, of_source)
     longest = _longest_sliver(overlaps, time)
     time = max(time, longest)
@@ -158,6 +169,60 @@ def _step_of_instants(attempts: AttemptColumns) -> float:
         if before < step <= LIMITS.max_share_of_mean * float(attempts.ran.mean())
     ]
     return max(rounded, default=0.0)
+
+
+def rounded_step(attempts: AttemptColumns) -> float:
+    """Return the step to which some times were rounded and others not, seconds; 0: there is none.
+
+    Jobs start when others end. Where those that waited start, or have waited, by whole steps, and
+    jobs do not end so, their starts were rounded, even if all of them arrive by whole steps; and so
+    were run times of whole steps, where jobs do not start so. A step of all times counts if it is
+    long beside the run times: then it hides how many jobs ran at once.
+    """
+    has_run = ~np.isnan(attempts.ran)
+    started_at = attempts.started_at[has_run]
+    finished_at = attempts.finished_at[has_run]
+    run_times = attempts.ran[has_run]
+    if len(run_times) < LIMITS.min_jobs:
+        return 0.0
+    waits = attempts.waited[has_run]
+    has_waited = waits > 0
+    waits = waits[has_waited]
+    have_waited = len(waits) >= LIMITS.min_waited
+    are_distinct = have_waited and len(np.unique(waits)) >= LIMITS.min_distinct_of_many
+    step_of_waits = _step_of(waits) if have_waited else 0.0
+    step_of_starts = _step_of(started_at)
+    step_of_ends = _step_of(finished_at)
+    step_of_run_times = _step_of(run_times[run_times > 0]) if run_times.any() else 0.0
+
+    pairs = []
+    # a single wait, or run time, again and again is usual, unless it is a round one
+    is_one_step = have_waited and float(waits.min()) == step_of_waits
+    if are_distinct or (is_one_step and step_of_waits >= LIMITS.min_step_of_one):
+        pairs.append((step_of_waits, step_of_ends))
+    if are_distinct:
+        pairs.append((_step_of(started_at[has_waited]), step_of_ends))
+    if len(np.unique(run_times)) > 1 or step_of_run_times >= LIMITS.min_step_of_one:
+        pairs.append((step_of_run_times, step_of_starts))
+    step = max((step for step, other in pairs if other < step), default=0.0)
+    if step and _start_at_ends(started_at[has_waited], finished_at[run_times > 0]):
+        step = 0.0
+    if are_distinct and len(np.unique(run_times)) >= LIMITS.min_distinct_of_many:
+        common = min(step_of_waits, step_of_starts, step_of_ends)
+        if common > LIMITS.max_share_of_mean * float(run_times.mean()):
+            step = max(step, common)
+    return step
+
+
+def _start_at_ends(started_at: Floats, finished_at: Floats) -> bool:
+    """Return whether most of the jobs that waited start right when a job ends."""
+    if not len(started_at) or not len(finished_at):
+        return False
+    ends = np.sort(finished_at)
+    place = np.searchsorted(ends, started_at + ROUNDING, side="right") - 1
+    after = started_at - ends[np.clip(place, 0, None)]
+    is_at_end = (place >= 0) & (after <= RIGHT_AFTER)
+    return float(is_at_end.mean()) >= LIMITS.min_share_at_end
 
 
 def _step_of(instants: Floats) -> float:

@@ -13,6 +13,7 @@ from datetime import datetime, tzinfo
 from typing import NamedTuple
 
 import msgspec
+import numpy as np
 
 from farm.records.attempt import Attempt
 from farm.records.attempt_columns import AttemptColumns
@@ -20,6 +21,7 @@ from farm.records.bundle import Bundle
 from farm.records.foreign_columns import time_of
 from farm.records.labels import LABELS_OF_RUNS
 from farm.records.repeated_hour import LEFT_OUT, PLACED
+from farm.records.resolution import rounded_step
 from farm.records.sifting import CLOCK_OFF, DOUBTFUL, SAME_ID
 from farm.records.spellings import OTHER_SPELLING
 from farm.units import format_roughly, many
@@ -48,6 +50,10 @@ class SanityLimits(msgspec.Struct, frozen=True, kw_only=True):
     #: it is later than the arrival, so that it may be the arrival
     min_share_between: float = 0.95
     min_share_later: float = 0.05
+    #: share of the mean run time from which rounded times matter
+    min_step_share: float = 0.05
+    #: share of the mean run time up to which rounded times still tell how many jobs ran at once
+    max_step_share: float = 0.5
     #: share of the jobs that ran on runners whose clocks are behind, from which waits are unknown
     max_share_of_clocks: float = 0.5
 
@@ -299,6 +305,32 @@ def overlaps_by_a_sliver(examined: Examined) -> Finding | None:
     )
 
 
+def times_rounded_by_more_than_jobs_run(examined: Examined) -> Finding | None:
+    """Starts, waits or run times are whole minutes or hours, and other times are not."""
+    attempts = examined.attempts
+    run_times = attempts.ran[~np.isnan(attempts.ran)]
+    if len(run_times) < LIMITS.min_jobs:
+        return None
+    step = rounded_step(attempts)
+    is_zero = not run_times.any()
+    is_short = step <= LIMITS.min_step_share * float(run_times.mean())
+    if not is_zero and (is_short or step <= examined.bundle.manifest.resolution_time):
+        return None
+    exact_to = format_roughly(step)
+    text = f"some times are rounded to {exact_to}, and others are not: jobs seem to overlap"
+    if is_zero:
+        text = "all jobs ran for no time: their run times are not in these records"
+    is_longer = step > LIMITS.max_step_share * float(run_times.mean())
+    return Finding(
+        rule="rounded times",
+        text=text,
+        effect="forbids" if is_zero or is_longer else "weakens",
+        assumed=Assumption("resolution", exact_to, "another number of slots and of free ones"),
+        reversed_if=f"times that are rounded to {exact_to} mislead (columns of starts and ends "
+        "with seconds settle it)",
+    )
+
+
 def columns_of_slots_unused(examined: Examined) -> Finding | None:
     """A column may say how many slots a job took, and is not read as that."""
     if examined.noted(NO_PROCESSORS):
@@ -486,6 +518,7 @@ RULES: tuple[Callable[[Examined], Finding | None], ...] = (
     two_arrival_columns,
     numbers_without_a_unit,
     overlaps_by_a_sliver,
+    times_rounded_by_more_than_jobs_run,
     columns_of_slots_unused,
     slots_that_were_in_use,
     one_id_with_different_times,

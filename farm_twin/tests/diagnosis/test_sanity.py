@@ -82,6 +82,26 @@ def test_rounded_run_times_make_no_second_slot(step: float, tmp_path: Path):
     assert verdict.text.startswith("unless overlaps by less than")
 
 
+@pytest.mark.parametrize(
+    ("step", "kind"), [(60, "short of servers"), (300, "cannot tell"), (3600, "cannot tell")]
+)
+@pytest.mark.parametrize("column", ["wait_s", "duration_s"])
+def test_times_rounded_beside_exact_ones_reverse_no_verdict(
+    column: str, step: int, kind: str, tmp_path: Path
+):
+    """Of a full farm it was said "not capacity", where arrivals fall on whole minutes, too."""
+    lines = ["submitted,wait_s,duration_s,runner"]
+    jobs = served(60, 120.0, lambda number: 171.0 + 131 * number % 613, 3)
+    for at, begins, ends, server in jobs:
+        times = {"wait_s": begins - at, "duration_s": ends - begins}
+        times[column] -= times[column] % step
+        lines.append(f"{at:.0f},{times['wait_s']:.0f},{times['duration_s']:.0f},m{server}")
+
+    [verdict] = examined(tmp_path, lines).verdicts
+
+    assert verdict.kind == kind
+
+
 def test_overlaps_by_milliseconds_make_no_second_slot(tmp_path: Path):
     """Two clocks, or truncated ends: each job begins 20 ms before the one ahead of it ends."""
     lines = ["submitted,started,finished,runner"]
@@ -396,6 +416,7 @@ def test_every_rule_is_documented():
         "overlaps_by_a_sliver": "same-runner overlaps by a sliver",
         "one_runners_clock": "one runner's clock",
         "columns_of_slots_unused": "capacity columns unused",
+        "times_rounded_by_more_than_jobs_run": "rounded times",
         "night_of_25_hours": "a night of 25 hours",
     }
     for rule in RULES:
