@@ -190,13 +190,13 @@ def rounded_step(attempts: AttemptColumns) -> float:
     waits = waits[has_waited]
     have_waited = len(waits) >= LIMITS.min_waited
     are_distinct = have_waited and len(np.unique(waits)) >= LIMITS.min_distinct_of_many
-    step_of_waits = _step_of(waits) if have_waited else 0.0
+    step_of_waits = _step_of_spans(waits) if have_waited else 0.0
     step_of_starts = _step_of(started_at)
     step_of_ends = _step_of(finished_at)
-    step_of_run_times = _step_of(run_times[run_times > 0]) if run_times.any() else 0.0
+    step_of_run_times = _step_of_spans(run_times[run_times > 0])
 
     pairs = []
-    # a single wait, or run time, again and again is usual, unless it is a round one
+    # a single wait, or run time, of all jobs is usual, unless it is a round one
     is_one_step = have_waited and float(waits.min()) == step_of_waits
     if are_distinct or (is_one_step and step_of_waits >= LIMITS.min_step_of_one):
         pairs.append((step_of_waits, step_of_ends))
@@ -223,6 +223,12 @@ def _start_at_ends(started_at: Floats, finished_at: Floats) -> bool:
     after = started_at - ends[np.clip(place, 0, None)]
     is_at_end = (place >= 0) & (after <= RIGHT_AFTER)
     return float(is_at_end.mean()) >= LIMITS.min_share_at_end
+
+
+def _step_of_spans(times: Floats) -> float:
+    """Return the largest step of which times above zero are multiples, one at least; 0: none."""
+    steps = (step for step in STEPS if len(times) and step / 2 < times.max())
+    return next((step for step in steps if _are_multiples(times, step)), 0.0)
 
 
 def _step_of(instants: Floats) -> float:

@@ -50,6 +50,8 @@ class SanityLimits(msgspec.Struct, frozen=True, kw_only=True):
     #: it is later than the arrival, so that it may be the arrival
     min_share_between: float = 0.95
     min_share_later: float = 0.05
+    #: seconds of a step beyond which times were rounded: shorter ones may be a scheduler's rounds
+    min_step: float = 20.0
     #: share of the mean run time from which rounded times matter
     min_step_share: float = 0.05
     #: share of the mean run time up to which rounded times still tell how many jobs ran at once
@@ -314,7 +316,8 @@ def times_rounded_by_more_than_jobs_run(examined: Examined) -> Finding | None:
     step = rounded_step(attempts)
     is_zero = not run_times.any()
     is_short = step <= LIMITS.min_step_share * float(run_times.mean())
-    if not is_zero and (is_short or step <= examined.bundle.manifest.resolution_time):
+    is_known = step <= max(LIMITS.min_step, examined.bundle.manifest.resolution_time)
+    if not is_zero and (is_short or is_known):
         return None
     exact_to = format_roughly(step)
     text = f"some times are rounded to {exact_to}, and others are not: jobs seem to overlap"
