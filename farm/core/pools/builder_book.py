@@ -45,6 +45,10 @@ class BuilderBook:
             state.clean(range(len(state.slots)))
         if builder.takes_jobs:
             state.pool.opens(state)
+        if builder.id in self._keeper.taken_back:
+            self._keeper.taken_back.remove(builder.id)
+            self._dispatcher.drain(state, at)
+        elif builder.takes_jobs:
             self._dispatcher.open_builder(state, at)
         self.watch_idleness(state)
 
@@ -144,6 +148,7 @@ class BuilderBook:
 
     def _never_came(self, name: str, at: float) -> None:
         """Remove a requested builder that did not boot."""
+        self._keeper.taken_back.discard(name)
         for pool in self._keeper.pools.values():
             if pool.requested.pop(name, None) is not None:
                 self._keeper.replace(pool, at)

@@ -51,6 +51,9 @@ class PoolKeeper:
         self.pools: dict[str, PoolCounts] = {}
         #: builders numbered so far: the next one's index follows
         self.made = 0
+        #: builders whose requests were taken back while they booted; no command stops a boot, so
+        #: such a builder is let go when it joins
+        self.taken_back: set[str] = set()
         self._builders = builders
 
     def counts(self, name: str) -> PoolCounts:
@@ -96,7 +99,8 @@ class PoolKeeper:
     def shrink(self) -> dict[str, int]:
         """Take back the surplus requests of fixed pools, the last ones first.
 
-        Returns, by pool, how many builders must be stopped beside those.
+        Returns, by pool, how many builders must be stopped beside those. A builder that boots on
+        nevertheless leaves as soon as it has joined.
         """
         left = {}
         for name, spec in self.specs.items():
@@ -106,6 +110,7 @@ class PoolKeeper:
                 booting = list(requested)[-surplus:]
                 for builder in booting:
                     del requested[builder]
+                self.taken_back.update(booting)
                 left[name] = surplus - len(booting)
         return left
 
