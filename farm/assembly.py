@@ -22,7 +22,7 @@ from farm.core.queues.plain import PlainQueue, PlatformQueue
 from farm.core.rules import Choices, HeavyLightOptions, SchedulingRules
 from farm.forecasts.runtime.estimator_registry import make_estimator
 from farm.forecasts.runtime.interface import EstimatorOptions, RuntimeEstimator
-from farm.plugins.guards import Guard, GuardedPolicy, GuardedRanking
+from farm.plugins.guards import GuardedPolicy, GuardedRanking, complaints_of
 from farm.plugins.lookup import checked_arguments, named
 from farm.results.summary.costs import Bill
 from farm.results.summary.figures import RunInfo, WorldName
@@ -121,9 +121,7 @@ def _policy_of(scenario: Scenario, own: Functions) -> KeyFunction:
 
 def complaints(scheduler: Scheduler, others: Iterable[object] = ()) -> list[str]:
     """Return the errors of the user's functions during a run, one message each."""
-    parts = (scheduler.rules.policy, scheduler.rules.ranking, scheduler.estimator, *others)
-    found = [g.complaint() for g in parts if isinstance(g, Guard)]
-    return [message for message in found if message]
+    return complaints_of((*scheduler.own_functions, *others))
 
 
 #: these are more than a ranking: they hold jobs back for a better builder

@@ -115,6 +115,11 @@ class Scheduler:
         """The current scheduling rules."""
         return self.book.rules
 
+    @property
+    def own_functions(self) -> tuple[object, ...]:
+        """What may be the user's own code: the present policy, the balancer, the estimator."""
+        return self.rules.policy, self.rules.ranking, self.estimator
+
     def handle(self, event: Event) -> Sequence[Command]:
         """Handle one event; return the commands in the order in which to carry them out.
 
@@ -304,7 +309,7 @@ class Scheduler:
         self.reorderer.go_on(at)
 
     def _on_arrivals_ended(self, event: events.ArrivalsEnded) -> None:
-        """From now on, fail unrunnable jobs after each event that may make a job unrunnable."""
+        """From now on, cancel unrunnable jobs after each event that may make a job unrunnable."""
         if self.unrunnable.watches:
             raise StaleEventError
         self.unrunnable.watches = True

@@ -27,6 +27,7 @@ from farm.live.store.store import Store
 from farm.live.wire.inbox import Inbox, InboxEntry
 from farm.live.wire.pool_report import FarmStatus, status_of
 from farm.metrics.series import Series
+from farm.plugins.guards import complaints_of
 
 
 class LiveWorld:
@@ -188,6 +189,7 @@ class LiveWorld:
         more = self.protocol.figures() | {"ended": dict(self.commits.ended)}
         more |= {"speed": self.clock.speed, "max_waiting": self._options.max_waiting}
         more["restored"] = self.commits.restored
+        more["complaints"] = complaints_of(self._scheduler.own_functions)
         if (drain := self._store.log_drain) is not None:
             more |= {"log_trouble": drain.trouble, "log_lacks": drain.lost_in_words}
         at, running = self.clock.now(), self.commits.running

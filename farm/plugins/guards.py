@@ -2,13 +2,14 @@
 
 A policy that fails for a job leaves it without a key: it then goes before all that have one (of
 its static level), first in, first out among its like, so that no job is lost to a broken policy.
-A ranking that fails puts the builder behind all others.
+A ranking that fails puts the builder behind all others. A run tells of failures in its warnings at
+its end; a farm that stays up logs each function's first, and shows them in ``farm status``.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from numbers import Real
 from typing import ClassVar
 
@@ -34,6 +35,8 @@ class Guard:
         self.calls = 0
         self.failures = 0
         self.first = ""
+        #: ``first_complaints`` has told of it
+        self.is_told = False
 
     def complaint(self) -> str:
         """Say what went wrong, empty if nothing did."""
@@ -50,6 +53,20 @@ class Guard:
         what = f"{kind}{error}{_instead(error)}".encode(errors="backslashreplace").decode()
         self.first = self.first or f"{of}: {what}"
         return what
+
+
+def complaints_of(functions: Iterable[object]) -> list[str]:
+    """Return what went wrong in those of these functions that are guarded, one message each."""
+    found = (guard.complaint() for guard in functions if isinstance(guard, Guard))
+    return [message for message in found if message]
+
+
+def first_complaints(functions: Iterable[object]) -> list[str]:
+    """Return what went wrong in those that failed for the first time: each is told once."""
+    new = [g for g in functions if isinstance(g, Guard) and g.failures and not g.is_told]
+    for guard in new:
+        guard.is_told = True
+    return complaints_of(new)
 
 
 def _instead(error: Exception) -> str:

@@ -277,3 +277,18 @@ def test_a_load_is_submitted_until_it_is_stopped(service: Service):
     end = service.store.result(name)
     assert abs(end.submitted_at - end.job.arrived_at) < 2.0
     assert service.end() == 0
+
+
+@pytest.mark.slow
+def test_a_policy_that_fails_is_logged_once_and_shown(service: Service):
+    """A farm that stays up has no end at which to warn; the jobs would be in no order, silently."""
+    own = "def key(job, estimate, at, serial):\n    return 1 / 0\n"
+    (service.folder / "own.py").write_text(own)
+    service.scenario(policy="'own:key'")
+    service.start(joined=3)
+    service.submit(jobs_of(3, 0.1))
+    service.until_ended(3)
+    with FarmClient(service.url, service.keys.prefix) as operator:
+        service.until(lambda: "3 of 3 jobs" in str(operator.status().complaints), "complaint")
+    assert service.end() == 0
+    assert (service.folder / "log").read_text().count("scheduling.policy: own:key failed") == 1

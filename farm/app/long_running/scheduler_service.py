@@ -17,7 +17,9 @@ from farm.live.live_options import Stays
 from farm.live.redis.connection import redacted
 from farm.live.settings import from_environment
 from farm.live.store.saved import SchedulerMemory
+from farm.live.world import LiveWorld
 from farm.metrics.exporter import MetricsPlace
+from farm.plugins.guards import first_complaints
 from farm.results.log.writer import EventLogLines
 from farm.results.recorded_run import now
 from farm.results.run_directory import RunDirectory
@@ -79,6 +81,11 @@ def serve(
     def make_scheduler() -> Scheduler:
         return Estimating(scenario, live=True, again=played_again).scheduler()
 
+    def on_tick(_: LiveWorld) -> float:
+        for complaint in first_complaints(farm.scheduler.own_functions):
+            log.warning("%s", complaint)
+        return farm.control.turn()
+
     lines = None if log_folder is None else EventLogLines()
     stays = Stays(
         restore=go_on,
@@ -99,7 +106,7 @@ def serve(
         options,
         observers=() if lines is None else (lines,),
         on_up=lambda *_: log.info("in charge of %s at %s", scenario.name, redacted(redis)),
-        on_tick=lambda _: farm.control.turn(),
+        on_tick=on_tick,
     )
     status = ended.status
     log.info("stopped: %d waiting and %d running jobs stay", status.waiting, status.running)

@@ -104,6 +104,7 @@ def _view(client: FarmClient, now: FarmStatus, trouble: Trouble | None) -> Group
         parts.append(Text("the farm is stopping: running jobs end", style="yellow"))
     if now.restored:
         parts.append(Text(now.restored, style="yellow"))
+    parts += [Text(complaint, style="yellow") for complaint in now.complaints]
     if now.log_lacks:
         parts.append(Text(f"the event log is not whole: {now.log_lacks}", style="yellow"))
     if now.log_trouble:

@@ -127,6 +127,8 @@ class FarmStatus(msgspec.Struct, frozen=True, kw_only=True):
     log_lacks: str | None = None
     #: what the server had lost, as this scheduler has found out, and what it was given again
     restored: str = ""
+    #: what went wrong in the user's own policy or balancer since this scheduler began
+    complaints: list[str] = []
 
 
 def status_of(scheduler: Scheduler, at: float, running: int, **more: Any) -> FarmStatus:

@@ -464,11 +464,13 @@ def test_status_says_what_is_wrong_with_the_event_log_and_what_was_restored(
     """All looked well: exit code 0, and not a word."""
     monkeypatch.setattr(FarmClient, "is_attended", lambda *_: True)
     assert still.farm("status").exit_code == 0
-    still.publish({"restored": "the server had lost 9 commits", "log_lacks": "it lacks something"})
+    wrong = {"restored": "the server had lost 9 commits", "log_lacks": "it lacks something"}
+    still.publish(wrong | {"complaints": ["scheduling.policy: own:key failed"]})
     done = still.farm("status")
     assert done.exit_code == 0
     assert "the server had lost 9 commits" in done.stdout
     assert "the event log is not whole: it lacks something" in done.stdout
+    assert "scheduling.policy: own:key failed" in done.stdout
     still.publish({"log_trouble": "no space left"})
     done = still.farm("status")
     assert done.exit_code == 1
