@@ -354,6 +354,8 @@ class _Look(msgspec.Struct):
                 self.actions.append(Remove(instance, "orphan"))
             else:
                 there.add(builder)
+        # one that had joined and is not listed any more is left to the scheduler, which hears no
+        # more of its host: an Engine that lists too little must not cost running jobs
         missing = sorted(self.requested - there)
         is_booting = bool(there & self.requested)
         allowed = boots_allowed(self.keeping, len(missing), self.now, is_booting=is_booting)

@@ -33,7 +33,8 @@ def refuse_unrunnable(scenario: Scenario, platform: Platform, where: str) -> Non
     raise ScenarioError.of(
         where,
         f"found jobs for {platform} that no pool could ever run; pools: {pools}; "
-        "allowed: a platform of theirs, or allow_unrunnable: true (they wait forever)",
+        "allowed: a platform of theirs, or allow_unrunnable: true (they wait, and are cancelled "
+        "when nothing else runs)",
     )
 
 

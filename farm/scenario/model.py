@@ -186,7 +186,7 @@ class Scenario(Section):
     live: Live = Live.model_construct()
     """Settings of live runs."""
     allow_unrunnable: Flag = False
-    """Accept jobs that no pool could ever run (they wait forever)."""
+    """Accept jobs that no pool could ever run (cancelled at the end)."""
     twin: TwinErrors | None = None
     """Of a farm made by `farm twin`: its errors, which are shown beside answers."""
 

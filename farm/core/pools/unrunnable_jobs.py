@@ -10,7 +10,11 @@ from farm.core.pools.keeper import PoolKeeper
 from farm.core.state.working_state import JobState, JobStatus
 
 PATIENCE = 7 * 86_400.0
-"""Farm seconds without a running job after which the waiting jobs are given up."""
+"""Farm seconds without a running job after which the waiting jobs are given up.
+
+Longer than any pool that follows the week stays empty, so that jobs which wait for Monday's
+builders are run; short enough that a run whose pools stay empty ends.
+"""
 
 
 class UnrunnableJobs:
@@ -20,6 +24,8 @@ class UnrunnableJobs:
     When nothing runs or boots, jobs that neither a present builder nor one that a pool may still
     add could run are given up immediately; after ``PATIENCE`` without a running job, all of them
     are: builders that come and go, or that may not take these jobs, do not make a run endless.
+    They end as cancelled, as nothing was tried; ``platform_grace`` is a limit that the user sets,
+    and jobs that it ends have failed.
     """
 
     def __init__(self, canceller: Canceller, keeper: PoolKeeper, alarms: Alarms) -> None:

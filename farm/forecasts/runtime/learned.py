@@ -79,8 +79,8 @@ class Errors(msgspec.Struct):
 class Learned(RuntimeEstimator):
     """The best of several histories for each kind; see above.
 
-    Without a history of the kind: that of kinds of the same name but for numbers, then the
-    declared time, then the default. Failed and cancelled attempts are ignored.
+    Without a history of the kind: the declared time; for a job without one that of kinds of the
+    same name but for numbers, then the default. Failed and cancelled attempts are ignored.
     """
 
     name = "learned"

@@ -106,7 +106,7 @@ class FailureDetector:
         self, dispatch: Dispatch, now: float, again: list[HostCommand], lost: list[Dispatch]
     ) -> None:
         dispatch.missed += 1
-        if dispatch.missed < 2:  # the command may be in the host's hands at this moment
+        if dispatch.missed < 2:  # at the first, the command may be in the host's hands just now
             return
         if dispatch.cancel is not None or dispatch.sendings >= self.patience.sendings:
             lost.append(dispatch)

@@ -129,6 +129,7 @@ class Hosts:
                 return  # too late: it has joined, or was not requested
             self._send(host, self._roster.retire(host, builder, self.now))
             self._roster.gone(builder)
+        # no job can have run on it, so there is nothing to excuse
         self._gone(BuilderLost(at, builder, readable(reason)))
         self.place()
 
