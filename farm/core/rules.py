@@ -68,7 +68,7 @@ class HeavyLightOptions(msgspec.Struct, frozen=True, kw_only=True):
     #: the load of a builder, measured by the scheduler; None: builders report it
     measure: Callable[[BuilderState], float] | None = None
     #: seconds after which one of a platform's heavy jobs may go to an overloaded builder; a
-    #: scenario gives it (``scenario.scheduling.HeavyLight``), and code without one holds for ever
+    #: scenario gives it (``scenario.scheduling.HeavyLight``), and without one there is no limit
     hold_at_most: float = float("inf")
     #: a builder with room takes a waiting heavy job before any light one of the same level
     heavy_first: bool = False
