@@ -24,6 +24,8 @@ MIN_SHARE_IN_ORDER = 0.95
 """Share of the neighbours that are in order of submission, from which a file is."""
 MIN_DIFFERENCE = 600.0
 """Seconds by which the run time and wait of one choice must be nearer to the usual ones."""
+MIN_STEP_BACK = 3600.0
+"""Seconds by which a submission is earlier than those before it where another file begins."""
 TOLERANCE = 2.0
 """Seconds by which clocks may disagree."""
 
@@ -76,7 +78,11 @@ def placed_in_repeated_hours(attempts: list[Attempt], reading: Reading) -> list[
     last_wait = 0.0
     for attempt in by_age:
         times = _times_of(attempt)
-        if _is_in_it(attempt, later_at):
+        is_in_it = _is_in_it(attempt, later_at)
+        if not is_in_it and times.submitted_at < last_submitted_at - MIN_STEP_BACK:
+            # another file of the same time begins
+            last_submitted_at = -float("inf")
+        if is_in_it:
             earliest = last_submitted_at if has_order else -float("inf")
             choice = _choice(times, later_at, earliest, usual_run_time, last_wait)
             if choice is None:

@@ -76,7 +76,7 @@ class ResolutionLimits(msgspec.Struct, frozen=True, kw_only=True):
     #: an overlap of two jobs is a sliver up to this share of their runner's mean run time, if there
     #: are that number of them: by chance, jobs that really ran at once overlap by any share
     sliver_shares: tuple[tuple[float, int], ...] = ((0.25, 20), (0.05, 5), (0.01, 1))
-    #: seconds from which a step of a single wait or run time, again and again, is no chance
+    #: seconds from which a step of a single wait or run time of all jobs is no chance
     min_step_of_one: float = 1800.0
     #: jobs that waited, from which a step of their starts is no chance
     min_waited: int = 10
