@@ -35,8 +35,8 @@ class Guard:
         self.calls = 0
         self.failures = 0
         self.first = ""
-        #: ``first_complaints`` has told of it
-        self.is_told = False
+        #: ``first_complaints`` has returned it
+        self.is_logged = False
 
     def complaint(self) -> str:
         """Say what went wrong, empty if nothing did."""
@@ -62,10 +62,10 @@ def complaints_of(functions: Iterable[object]) -> list[str]:
 
 
 def first_complaints(functions: Iterable[object]) -> list[str]:
-    """Return what went wrong in those that failed for the first time: each is told once."""
-    new = [g for g in functions if isinstance(g, Guard) and g.failures and not g.is_told]
+    """Return what went wrong in those that failed for the first time: each once."""
+    new = [g for g in functions if isinstance(g, Guard) and g.failures and not g.is_logged]
     for guard in new:
-        guard.is_told = True
+        guard.is_logged = True
     return complaints_of(new)
 
 
