@@ -133,6 +133,8 @@ class PlatformFigures(msgspec.Struct, frozen=True, kw_only=True, rename=json_nam
     #: waits that were broken off, and how long they had lasted
     censored: int
     censored_wait: Spread
+    #: of these, such that still waited when the records ended
+    still_waiting: int
     unknown_waits: int
     #: starts are by other clocks than arrivals: a wait of zero is none that is not known
     arrivals_are_measured: bool = False
@@ -448,6 +450,7 @@ class PlatformRecords:
             wait_p95=waits.quantile(0.95),
             censored=len(waits.broken_off),
             censored_wait=spread_of(waits.broken_off),
+            still_waiting=self._still_waiting(),
             unknown_waits=waits.unknown,
             turnaround=turnaround,
             retries=int((attempts.number > 1).sum()),
@@ -460,6 +463,12 @@ class PlatformRecords:
             unlike_slots=self._unlike_slots,
             servers_needed=servers,
         )
+
+    def _still_waiting(self) -> int:
+        """Return how many jobs neither started nor were cancelled."""
+        attempts = self.attempts
+        is_open = np.isnan(attempts.started_at) & np.isnan(attempts.finished_at)
+        return int((is_open & ~np.isnan(attempts.eligible_at)).sum())
 
     def steps(self) -> Steps:
         """Return the counts over time.

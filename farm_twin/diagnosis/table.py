@@ -85,4 +85,7 @@ def _cancelled(figures: PlatformFigures) -> str:
     if not figures.censored:
         return "0"
     share = readable_percent(figures.censored / figures.attempts)
-    return f"{figures.censored:,} ({share}) after {readable_span(figures.censored_wait.p50)}"
+    after = f"after {readable_span(figures.censored_wait.p50)}"
+    if figures.still_waiting:
+        after += f", {figures.still_waiting:,} of them still waiting"
+    return f"{figures.censored:,} ({share}) {after}"

@@ -161,8 +161,11 @@ def _evidence(figures: PlatformFigures, manifest: Manifest) -> Iterator[str]:
     if manifest.resolution_time:
         yield f"times are exact to {format_roughly(manifest.resolution_time)}"
     counts = [f"{figures.waits.count:,} with a known wait"]
-    if figures.censored:
-        counts.append(f"{figures.censored:,} cancelled while they waited")
+    cancelled = figures.censored - figures.still_waiting
+    if cancelled:
+        counts.append(f"{cancelled:,} cancelled while they waited")
+    if figures.still_waiting:
+        counts.append(f"{figures.still_waiting:,} still waiting at the end")
     if figures.unknown_waits:
         counts.append(f"{figures.unknown_waits:,} with an unknown wait")
     yield f"{many(figures.attempts, 'attempt')} of this platform, {', '.join(counts)}"
@@ -338,14 +341,21 @@ def _new_runners(figures: PlatformFigures) -> str:
 def _waits(figures: PlatformFigures) -> str:
     """Return how long jobs waited, and how many gave up."""
     if figures.wait_p95 is None:
-        return (
-            f"{figures.censored:,} of {figures.attempts:,} jobs were cancelled before they started"
-        )
+        return f"{figures.censored:,} of {figures.attempts:,} jobs {_did_not_start(figures)}"
     text = f"p95 wait {format_roughly(figures.wait_p95)}"
     broken_off_share = figures.censored / figures.attempts
     if broken_off_share >= LIMITS.min_broken_off_share:
-        text += f", and {broken_off_share:.0%} were cancelled before they started"
+        text += f", and {broken_off_share:.0%} {_did_not_start(figures)}"
     return text
+
+
+def _did_not_start(figures: PlatformFigures) -> str:
+    """Return what became of the jobs that did not start."""
+    if figures.still_waiting == figures.censored:
+        return "still waited when the records ended"
+    if figures.still_waiting:
+        return "were cancelled before they started, or still waited when the records ended"
+    return "were cancelled before they started"
 
 
 def _mean_slots(figures: PlatformFigures) -> str:

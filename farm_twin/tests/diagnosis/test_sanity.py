@@ -347,6 +347,18 @@ def test_a_part_is_not_judged_by_the_counts_of_the_whole():
     assert clocks[1].text.startswith("30 jobs (of the 115 records that these are a part of) ran")
 
 
+def test_jobs_that_still_wait_are_not_called_cancelled():
+    """A snapshot of a queue was told as a fifth of its jobs cancelled."""
+    jobs = played((START + 60.0 * number for number in range(100)), lambda: 150.0, 2)
+    for job in jobs[80:]:
+        job.started_at = job.finished_at = None
+
+    [verdict] = diagnose(bundle_of(jobs), UTC, 300.0).verdicts
+
+    assert "20% still waited when the records ended" in verdict.text
+    assert any("20 still waiting at the end" in clause for clause in verdict.evidence)
+
+
 def test_columns_of_slots_that_are_not_used_are_said(tmp_path: Path):
     """Each job was one slot, on machines of twelve processors."""
     lines = ["submitted,started,finished,runner,ncpus"]
