@@ -52,6 +52,8 @@ class VerdictLimits(msgspec.Struct, frozen=True, kw_only=True):
     min_idle_share: float = 0.3
     #: share of the waiting at the most jobs at once, from which that number is a limit
     min_share_at_limit: float = 0.8
+    #: mean slots as a share of the most, below which it is said what all of them can serve
+    min_share_there: float = 0.75
     #: jobs an hour from which rates are told by the hour, and not by the day
     min_hourly_rate: float = 10.0
     #: share of busy time of attempts that were tried again
@@ -405,9 +407,24 @@ def _rates(figures: PlatformFigures) -> str:
     """Return how many jobs came, and how many can be served."""
     came = figures.arrivals_per_hour
     served = figures.served_per_hour or 0.0
+    times = 1.0
+    period = "an hour"
+    digits = 0
     if max(came, served) < LIMITS.min_hourly_rate:
-        return f"{24 * came:.1f} jobs a day came, and {24 * served:.1f} can be served"
-    return f"{came:,.0f} jobs an hour came, and {served:,.0f} can be served"
+        times = 24.0
+        period = "a day"
+        digits = 1
+    text = (
+        f"{times * came:,.{digits}f} jobs {period} came, and {times * served:,.{digits}f} can be "
+        "served"
+    )
+    if figures.mean_slots < LIMITS.min_share_there * figures.slots_seen and not figures.other_load:
+        by_all = times * served * figures.slots_seen / figures.mean_slots
+        text += (
+            f" by the slots that were there on average ({by_all:,.{digits}f} by all "
+            f"{figures.slots_seen:g}, if they are there all the time)"
+        )
+    return text
 
 
 def _spare_slots(figures: PlatformFigures, objective: float) -> str:

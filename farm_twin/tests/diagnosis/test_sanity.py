@@ -9,6 +9,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
+from msgspec.structs import replace
 
 from farm.core.errors import TraceError
 from farm.records.bundle import with_capacity
@@ -18,6 +19,7 @@ from farm_twin.bundles.slicing import sliced
 from farm_twin.diagnosis.diagnose import Examination, diagnose
 from farm_twin.diagnosis.evidence import Finding
 from farm_twin.diagnosis.sanity import RULES
+from farm_twin.diagnosis.verdict import verdicts
 from farm_twin.importing import import_files
 from tests.conftest import Said
 from tests.fixtures.attempts import bundle_of
@@ -345,6 +347,18 @@ def test_a_part_is_not_judged_by_the_counts_of_the_whole():
     assert [finding.effect for finding in nights] == ["weakens", "weakens"]
     assert clocks[0].text.startswith("30 jobs ran on runners")
     assert clocks[1].text.startswith("30 jobs (of the 115 records that these are a part of) ran")
+
+
+def test_a_pool_that_was_rarely_whole_can_serve_more():
+    """Of a pool that grew it was told that 56 jobs an hour can be served, where 138 could."""
+    jobs = played((START + 60.0 * number for number in range(100)), lambda: 150.0, 2)
+    bundle = bundle_of(jobs)
+    [figures] = diagnose(bundle, UTC, 300.0).figures.platforms
+
+    grown = replace(figures, mean_slots=2.0, slots_seen=5.0, served_per_hour=56.0)
+    verdict = next(verdicts(grown, bundle.manifest, 300.0))
+
+    assert "56 can be served by the slots that were there on average (140 by all 5" in verdict.text
 
 
 def test_jobs_that_still_wait_are_not_called_cancelled():
