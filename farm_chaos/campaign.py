@@ -125,7 +125,10 @@ class Campaign:
         shares = {}
         for fault in faults:
             share = jobs * fault.number // number - jobs * (fault.number - 1) // number
-            shares[fault.number] = list(islice(supply, max(1, share)))
+            # the last one is what the probe is like: no other job may need it
+            like = next(job for job in jobs_like(self._scenario) if not job.needs)
+            like = msgspec.structs.replace(like, id=f"like-{fault.number}")
+            shares[fault.number] = [*islice(supply, max(0, share - 1)), like]
         try:
             if self._is_resumed:
                 self._farm.await_gone(LEFT_TIMEOUT)
