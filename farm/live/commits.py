@@ -320,6 +320,7 @@ def counts_of(scheduler: Scheduler, serial: int, ended: Mapping[str, int]) -> Co
     """Return where the counting stands: the ``serial`` of the last job, ``ended`` by outcome."""
     return Counts(
         made=scheduler.keeper.made,
+        taken_back=tuple(sorted(scheduler.keeper.taken_back)),
         made_by_pool={name: pool.made for name, pool in scheduler.keeper.pools.items()},
         serial=serial,
         ended=dict(ended),

@@ -428,6 +428,7 @@ def test_a_fixed_pool_gets_another_size(ledger):
     farm.boot("p-3")
     assert resize(farm, builders=1) == ["retire p-2", "retire p-3"]
     assert list(farm.scheduler.pools["p"].requested) == []
+    farm.restart(*farm.scheduler.keeper.specs.values())
     assert farm.boot("p-4") == ["retire p-4"]  # its boot had begun, and is not stopped
     assert farm.retired("p-4") == []
     assert farm.retired("p-3") == []  # not replaced

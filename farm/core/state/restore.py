@@ -49,6 +49,7 @@ def restore(scheduler: Scheduler, snapshot: FarmSnapshot, *, rekey: bool = False
     scheduler.book.serial = snapshot.serial
     scheduler.book.releases = snapshot.releases
     scheduler.keeper.made = snapshot.made
+    scheduler.keeper.taken_back.update(snapshot.taken_back)
     for known in snapshot.pools:
         pool = scheduler.pool(known.name)
         pool.made = known.made

@@ -84,6 +84,8 @@ class FarmSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     unsorted: tuple[int, int] | None = None
     #: builders numbered so far, in all pools together
     made: int = 0
+    #: builders that leave as soon as they have joined: their requests were taken back
+    taken_back: tuple[str, ...] = ()
     #: instants since or until which the balancer holds jobs back, by platform or job
     held: dict[str, float] = {}
     #: what each platform's fair-share tree remembers
@@ -133,6 +135,7 @@ def snapshot_of(scheduler: Scheduler, at: float) -> FarmSnapshot:
         choices=scheduler.rules.choices,
         unsorted=scheduler.reorderer.unsorted,
         made=scheduler.keeper.made,
+        taken_back=tuple(sorted(scheduler.keeper.taken_back)),
         held=dict(scheduler.dispatcher.held),
         trees=trees_of(scheduler),
         blocked=tuple(job_record(state) for state in scheduler.blocked.states.values()),

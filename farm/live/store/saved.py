@@ -86,6 +86,8 @@ class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
     #: builders ever made, in all and by pool: the next one's number follows
     made: int = 0
     made_by_pool: dict[str, int] = {}
+    #: builders that leave as soon as they have joined: their requests were taken back
+    taken_back: tuple[str, ...] = ()
     #: serial of the last job accepted
     serial: int = 0
     #: jobs ended so far, by outcome
@@ -184,6 +186,7 @@ def snapshot_of_saved(saved: SavedFarm) -> FarmSnapshot:
         choices=saved.counts.choices,
         unsorted=saved.counts.unsorted,
         made=saved.counts.made,
+        taken_back=saved.counts.taken_back,
         held=saved.counts.held,
         trees=saved.learned.trees,
         trees_are_older=True,
