@@ -485,7 +485,6 @@ def test_a_plain_queue_is_believed(tmp_path):
         ),
         (14, {"approved": HOUR}, "gate", "by name deploy alone"),
         (7, {"stalls": [(40 * HOUR, 43 * HOUR)]}, "stall", "jobs waited and none started"),
-        (14, {"cap_on_all": 7}, "cap", "a cap of 7 at once on the whole pool"),
         (
             14,
             {"stalls": [((4 * n + 13) * HOUR, (4 * n + 13.4) * HOUR) for n in range(20)]},
@@ -501,6 +500,16 @@ def test_what_is_no_queue_of_slots_is_refused(tmp_path, servers, hidden, kind, w
     assert [flag.kind for flag in one.flags] == [kind]
     assert words in one.verdict
     assert not one.believable
+
+
+@pytest.mark.slow
+def test_a_cap_on_a_whole_pool_is_played_as_fewer_builders(tmp_path):
+    """Seven of fourteen runners ever work at once: so wait the jobs, and it is said."""
+    one = judged(tmp_path, ran(14, cap_on_all=7))
+    assert [(flag.kind, flag.limit) for flag in one.flags] == [("cap", 7)]
+    assert "a cap of 7 at once on the whole pool" in one.verdict
+    assert one.believable
+    assert one.document["builders"] == 7
 
 
 @pytest.mark.slow
