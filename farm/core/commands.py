@@ -64,7 +64,8 @@ class EndJob(_Command, frozen=True, tag="job-ended"):
     estimated_time: float | None = None
     #: id of the job whose execution also served this one (same action, in flight together)
     served_by: str | None = None
-    #: when its needs were met, farm time; None: it has none, or was never released
+    #: when nothing blocked it any more: its needs were met, their delay was over, and its group had
+    #: a place, farm time; None: nothing ever blocked it, or it was never released
     released_at: float | None = None
     #: the reason for programs
     cause: Cause = Cause.FINISHED

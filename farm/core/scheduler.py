@@ -23,7 +23,7 @@ from farm.core.events import Event
 from farm.core.jobs.blocking import BlockedJobs
 from farm.core.jobs.book import JobBook
 from farm.core.jobs.cancelling import Canceller
-from farm.core.jobs.groups import group_of, run_of
+from farm.core.jobs.groups import group_of
 from farm.core.jobs.reordering import SORTED_AFTER, QueueSorter, Reorderer
 from farm.core.jobs.requeueing import Requeuer
 from farm.core.model import Cause
@@ -212,17 +212,15 @@ class Scheduler:
         self.dispatcher.attempt_over(slot, at)
 
     def _supersede(self, states: Sequence[JobState], at: float) -> None:
-        """Cancel what a newer run of a group cancels; a job of an older run is not even queued."""
-        for state in states:
-            if state.job.group is None:
+        """Cancel what newer runs of groups cancel; a job of an older run is not even queued."""
+        groups = {group_of(state.job.group) for state in states if state.job.group is not None}
+        for name in sorted(group.name for group in groups if group.mode == "cancel"):
+            members = self.book.groups.get(name)
+            if members is None:
                 continue
-            group = group_of(state.job.group)
-            if group.mode != "cancel" or (members := self.book.groups.get(group.name)) is None:
-                continue
-            newer = members.newer_run(state)
-            cancelled = members.older_than(state) if newer is None else [state]
-            reason = f"superseded by {newer or run_of(state.job)}"
-            self.canceller.cancel(cancelled, at, Cause.SUPERSEDED, reason)
+            newest = members.newest()
+            older = members.older_than(newest)
+            self.canceller.cancel(older, at, Cause.SUPERSEDED, f"superseded by {newest}")
 
     def _follow(self, at: float) -> None:
         """Release and skip jobs that needed those which have ended, until nothing changes."""
@@ -233,6 +231,8 @@ class Scheduler:
             for look in self._lookers:
                 look(at)
             blocked.follow(at)
+        if self.unrunnable.watches and blocked.states:
+            self.unrunnable.give_up_those_that_wait_for_each_other(at)
         blocked.active = bool(blocked.states)
 
     def _give_up(self, at: float) -> None:

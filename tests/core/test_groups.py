@@ -116,6 +116,53 @@ def test_a_run_keeps_its_place_between_two_of_its_jobs(ledger):
     assert farm.finish("a2") == ["end a2 succeeded", "start b1/1 on c.0"]
 
 
+def test_jobs_go_by_their_submission_also_where_another_is_released(ledger):
+    """A chain of deployments that need each other would keep all others out."""
+    farm = ledger("b", "c")
+    farm.submit(member("a", "deploy"), member("x", "deploy"), member("b", "deploy", None, "a"))
+    assert farm.finish("a") == ["end a succeeded", "start x/1 on c.0"]
+    assert farm.finish("x") == ["end x succeeded", "start b/1 on b.0"]
+
+
+def test_each_job_goes_by_what_it_says_of_its_group(ledger):
+    """A workflow was edited while jobs of it ran."""
+    farm = ledger("b", "c", "d")
+    farm.submit(member("x", "main:cancel"))
+    assert farm.submit(member("y", "main:latest")) == ["start y/1 on c.0"]
+    assert farm.submit(member("z", "main:latest")) == []
+    assert farm.finish("y") == ["end y succeeded", "start z/1 on d.0"]
+
+
+def test_the_only_run_that_waits_is_kept(ledger):
+    """Though the one that has the place was submitted later."""
+    farm = ledger("b", "c")
+    farm.submit("slow", member("d", "main:latest", None, "slow"), member("e", "main:latest"))
+    assert farm.finish("slow") == ["end slow succeeded"]
+    assert farm.finish("e") == ["end e succeeded", "start d/1 on b.0"]
+
+
+def test_jobs_that_wait_for_each_other_are_given_up(ledger):
+    """A run keeps its place for a job that needs one which waits for that place."""
+    farm = ledger("b", "c")
+    farm.submit(
+        member("a", "main:latest", "m"),
+        member("b", "main:latest", "m", "c"),
+        member("c", "main:latest"),
+    )
+    farm.arrivals_end()
+    assert farm.finish("a") == ["end a succeeded", "end b cancelled", "end c cancelled"]
+
+
+def test_all_of_a_run_that_gets_its_place_later_have_it(ledger):
+    """A restarted scheduler lets no other run in between two of its jobs."""
+    farm = ledger("b", "c")
+    farm.submit("slow", member("old", "main:latest"))
+    farm.submit(member("a", "main:latest", "m"), member("b", "main:latest", "m", "slow"))
+    farm.scheduler.blocked.touched = set()
+    farm.finish("old")
+    assert farm.scheduler.blocked.touched == {"a", "b"}
+
+
 def test_a_cancelled_job_gives_its_place_to_the_next(ledger):
     """By hand, while it waits for a builder."""
     farm = ledger("b")

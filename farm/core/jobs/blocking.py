@@ -12,7 +12,7 @@ from farm.core.alarms import Alarms
 from farm.core.commands import EndJob
 from farm.core.dispatching.matching import Lane
 from farm.core.jobs.book import JobBook
-from farm.core.jobs.groups import group_of, run_of
+from farm.core.jobs.groups import Group, GroupMembers, group_of
 from farm.core.jobs.needs import UNKNOWN, Ended, needs_first, needs_of, why_skipped
 from farm.core.model import Cause, Outcome
 from farm.core.policies import asks_for_path
@@ -104,18 +104,10 @@ class BlockedJobs:
             return True
         group = group_of(job.group)
         members = self._book.groups[group.name]
-        if members.admits(state, group):
-            if group.mode == "latest":  # with it all jobs of its run have a place
-                for member in members.live.values():
-                    self._note(member)
+        if not self._is_overtaking(state, members, group) and self._gets_place(
+            state, members, group
+        ):
             return True
-        if group.mode == "latest":
-            if (newer := members.newer_run(state)) is not None:
-                self._enter(state)
-                self._supersede(state, newer, at)
-                return False
-            for older in members.older_than(state, waiting=True):
-                self._supersede(older, run_of(job), at)
         state.status = JobStatus.BLOCKED
         state.released_at = None
         members.hold(state)
@@ -123,7 +115,25 @@ class BlockedJobs:
         last = next(reversed(self.states.values()), state)
         self._is_in_order = self._is_in_order and last.serial <= state.serial
         self._enter(state)
+        if group.mode == "latest":
+            *older, newest = members.waiting_runs()
+            for run in older:
+                for blocked in members.blocked_of(run):
+                    self._supersede(blocked, newest, at)
         return False
+
+    def _is_overtaking(self, state: JobState, members: GroupMembers, group: Group) -> bool:
+        """Return whether a job submitted before waits for the place that is free."""
+        if state.has_place or group.mode != "limit":
+            return False
+        held = members.next_held()
+        return held is not None and held.serial < state.serial
+
+    def _gets_place(self, state: JobState, members: GroupMembers, group: Group) -> bool:
+        admitted = members.admitted(state, group)
+        for member in admitted or ():
+            self._note(member)
+        return admitted is not None
 
     def put_in_order(self) -> None:
         """Put the jobs of a submission that groups hold back among those that need others."""
@@ -137,7 +147,7 @@ class BlockedJobs:
         """Queue jobs that waited for a place in a group of which some have ended."""
         members = self._book.groups.get(group_of(text).name)
         while members is not None and (state := members.next_held()) is not None:
-            if not members.admits(state, group_of(state.job.group or "")):
+            if not self._gets_place(state, members, group_of(state.job.group or "")):
                 return
             members.take_held()
             self._queue(state, at, lanes)

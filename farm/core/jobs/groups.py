@@ -12,7 +12,9 @@ a job names its group, and how that goes about it:
 ==================  ===========================================================================
 
 A run is a matrix, or a job that is in none. It is newer than another if its first job was submitted
-later. A suffix that is neither a number, nor ``latest`` or ``cancel``, belongs to the name.
+later. A run waits while a job of it has no place and nothing else blocks it. Each job goes by what
+it says itself, also where others name the same group otherwise. A suffix that is neither a number,
+nor ``latest`` or ``cancel``, belongs to the name.
 
 A job takes its place in the group when it would be queued: on arrival, or once its needs are met.
 Until it has one it is *blocked*: no builder could run it, so it is no waiting that more builders
@@ -26,6 +28,7 @@ execution of its own, whatever its action.
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from typing import Literal, NamedTuple
 
 from farm.core.model import Job
@@ -71,47 +74,72 @@ class GroupMembers:
         #: in order of submission, by id
         self.live: dict[str, JobState] = {}
         #: ids of those that have a place
-        self.inside: set[str] = set()
-        #: those that wait for one: their serials
+        self.inside: dict[str, None] = {}
+        #: how many live jobs of each run there are, and how many of them have a place
+        self._runs: Counter[str] = Counter()
+        self._runs_inside: Counter[str] = Counter()
+        #: the serial of each run's first job
+        self._began: dict[str, int] = {}
+        #: those that wait for a place: their serials
         self._held: list[tuple[int, JobState]] = []
 
     def enter(self, state: JobState) -> None:
         """Add a live job; one of a run that has the place of ``latest`` has it, too."""
+        run = run_of(state.job)
         self.live[state.job.id] = state
-        if group_of(state.job.group or "").mode == "latest" and run_of(state.job) in self.runs():
+        self._runs[run] += 1
+        state.run_serial = self._began.setdefault(run, state.run_serial or state.serial)
+        if run in self._runs_inside and group_of(state.job.group or "").mode == "latest":
             state.has_place = True
         if state.has_place:
-            self.inside.add(state.job.id)
-
-    def runs(self) -> set[str]:
-        """Return the runs of the jobs that have a place."""
-        return {run_of(self.live[name].job) for name in self.inside}
+            self._take_place(state)
 
     def leave(self, name: str) -> None:
         """Remove a job that has ended."""
-        self.live.pop(name, None)
-        self.inside.discard(name)
+        state = self.live.pop(name, None)
+        if state is None:
+            return
+        run = run_of(state.job)
+        if name in self.inside:
+            del self.inside[name]
+            _take_one(self._runs_inside, run)
+        _take_one(self._runs, run)
+        if run not in self._runs:
+            del self._began[run]
 
-    def admits(self, state: JobState, group: Group) -> bool:
-        """Return whether there is a place for a job; it has it then.
+    @property
+    def runs_inside(self) -> list[str]:
+        """The runs of the jobs that have a place."""
+        return list(self._runs_inside)
 
-        With a job of ``latest`` all of its run have it.
+    def admitted(self, state: JobState, group: Group) -> list[JobState] | None:
+        """Give a job a place, and with one of ``latest`` all jobs of its run; None: there is none.
+
+        Returns those that had none before.
         """
         if state.has_place or group.mode == "cancel":
-            return True
+            return []
+        run = run_of(state.job)
         if group.mode == "limit":
             if len(self.inside) >= group.limit:
-                return False
+                return None
             members = [state]
         else:
-            if self.inside:
-                return False
-            run = run_of(state.job)
-            members = [member for member in self.live.values() if run_of(member.job) == run]
+            if self._runs_inside.keys() - {run}:
+                return None
+            members = [
+                member
+                for member in self.live.values()
+                if not member.has_place and run_of(member.job) == run
+            ]
         for member in members:
             member.has_place = True
-            self.inside.add(member.job.id)
-        return True
+            self._take_place(member)
+        return members
+
+    def _take_place(self, state: JobState) -> None:
+        self.inside[state.job.id] = None
+        self._runs_inside[run_of(state.job)] += 1
 
     def hold(self, state: JobState) -> None:
         """Let a job wait for a place."""
@@ -119,39 +147,42 @@ class GroupMembers:
 
     def next_held(self) -> JobState | None:
         """Return the job that waits for a place, and was submitted first."""
-        while self._held:
-            _, state = self._held[0]
-            if self.live.get(state.job.id) is state and state.status is JobStatus.BLOCKED:
-                return state
+        while self._held and not self._is_held(self._held[0][1]):
             heapq.heappop(self._held)
-        return None
+        return self._held[0][1] if self._held else None
+
+    def _is_held(self, state: JobState) -> bool:
+        is_live = self.live.get(state.job.id) is state
+        return is_live and state.status is JobStatus.BLOCKED
 
     def take_held(self) -> None:
         """Remove the job that ``next_held`` returned."""
         heapq.heappop(self._held)
 
-    def older_than(self, state: JobState, *, waiting: bool = False) -> list[JobState]:
-        """Return the jobs of older runs, in order of submission.
+    def newest(self) -> str:
+        """Return the newest run."""
+        return max(self._began, key=self._began.__getitem__)
 
-        ``waiting``: only of runs none of whose jobs has a place.
-        """
-        run = run_of(state.job)
-        began: dict[str, int] = {}
-        for member in self.live.values():
-            began.setdefault(run_of(member.job), member.serial)
-        own = began.get(run, state.serial)
-        inside = self.runs() if waiting else set()
+    def older_than(self, run: str) -> list[JobState]:
+        """Return the jobs of older runs, in order of submission."""
+        began = self._began[run]
+        return [member for member in self.live.values() if self._began[run_of(member.job)] < began]
+
+    def waiting_runs(self) -> list[str]:
+        """Return the runs with jobs that wait for a place, the oldest first."""
+        runs = {run_of(state.job) for _, state in self._held if self._is_held(state)}
+        return sorted(runs, key=self._began.__getitem__)
+
+    def blocked_of(self, run: str) -> list[JobState]:
+        """Return the blocked jobs of a run, in order of submission."""
         return [
             member
             for member in self.live.values()
-            if began[run_of(member.job)] < own and run_of(member.job) not in inside
+            if run_of(member.job) == run and member.status is JobStatus.BLOCKED
         ]
 
-    def newer_run(self, state: JobState) -> str | None:
-        """Return the newest run, if that is newer than a job's; None: it is not."""
-        run = run_of(state.job)
-        began: dict[str, int] = {}
-        for member in self.live.values():
-            began.setdefault(run_of(member.job), member.serial)
-        newest = max(began, key=began.__getitem__, default=run)
-        return newest if began.get(run, state.serial) < began.get(newest, 0) else None
+
+def _take_one(counts: Counter[str], run: str) -> None:
+    counts[run] -= 1
+    if not counts[run]:
+        del counts[run]

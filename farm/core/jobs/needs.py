@@ -32,6 +32,7 @@ wrong; it is asked before any of the jobs counts as submitted.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import lru_cache
 from typing import Literal, NamedTuple, get_args
 
 from farm.core.model import MAX_NEEDS, Job, Outcome
@@ -62,9 +63,15 @@ def need_of(text: str) -> Need:
     return Need(text)
 
 
-def needs_of(job: Job) -> list[Need]:
+def needs_of(job: Job) -> tuple[Need, ...]:
     """Return the needs of a job."""
-    return list(map(need_of, job.needs))
+    return _needs_of(job.needs)
+
+
+@lru_cache(maxsize=1024)
+def _needs_of(texts: tuple[str, ...]) -> tuple[Need, ...]:
+    # asked again whenever one of them ends
+    return tuple(map(need_of, texts))
 
 
 def renamed(job: Job, name: Callable[[str], str]) -> tuple[str, ...]:

@@ -55,6 +55,16 @@ class UnrunnableJobs:
         if len(self._jobs) > len(self._blocked):
             self._alarms.ask(given_up_at)
 
+    def give_up_those_that_wait_for_each_other(self, at: float) -> None:
+        """End blocked jobs that are all that is left, of which none has a release to come.
+
+        A job that waits for a place in its group may need one that waits for it.
+        """
+        blocked = list(self._blocked.values())
+        is_all = len(blocked) == len(self._jobs)
+        if is_all and all(state.released_at is None for state in blocked):
+            self._canceller.cancel(blocked, at, Cause.UNRUNNABLE, "it waits for itself")
+
     def _something_runs(self) -> bool:
         for pool in self._keeper.pools.values():  # noqa: SIM110 - asked after every event
             if pool.busy_slots:

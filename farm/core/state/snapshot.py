@@ -93,7 +93,8 @@ class FarmSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     trees: tuple[tuple[Platform, bool, TreeMemory], ...] = ()
     #: the trees are of an earlier instant than the jobs and slots
     trees_are_older: bool = False
-    #: jobs whose needs have not been met, or whose delay after them is not over
+    #: jobs whose needs have not been met, whose delay after them is not over, or that wait for a
+    #: place in their group
     blocked: tuple[JobRecord, ...] = ()
     #: jobs released so far (``JobLife.place``)
     releases: int = 0

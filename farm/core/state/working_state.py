@@ -22,7 +22,7 @@ class JobStatus(Enum):
     """The status of a live job (ended ones are removed)."""
 
     ARRIVING = "arriving"  #: accepted, not yet queued
-    BLOCKED = "blocked"  #: its needs have not been met, or its delay after them is not over
+    BLOCKED = "blocked"  #: its needs have not been met, its delay is not over, its group is full
     WAITING = "waiting"  #: in its platform queue
     DISPATCHED = "dispatched"  #: given to a slot, not yet confirmed by the builder
     RUNNING = "running"  #: confirmed by the builder
@@ -73,8 +73,9 @@ class JobLife(msgspec.Struct, eq=False):
     #: has failed
     unmet: tuple[str, ...] = ()
     failure_met: bool = False
-    #: it has a place in its concurrency group
+    #: it has a place in its concurrency group, and the serial of its run's first job there
     has_place: bool = False
+    run_serial: int = 0
     #: when it was released, or will be when its delay is over; its arrival, if its needs were met
     #: by then; None: they are not, or it has none
     released_at: float | None = None

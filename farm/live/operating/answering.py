@@ -209,7 +209,7 @@ def _held_by_group(state: JobState, scheduler: Scheduler) -> str:
     group = group_of(state.job.group or "")
     members = scheduler.book.groups[group.name]
     if group.mode == "latest":
-        return f"group {group.name}: run {', '.join(sorted(members.runs()))} has it"
+        return f"group {group.name}: run {', '.join(members.runs_inside)} has it"
     inside = f"{len(members.inside):,} of {group.limit:,}"
     return (
         f"group {group.name}: {inside} at once ({', '.join(islice(members.inside, SHOWN_NEEDS))})"

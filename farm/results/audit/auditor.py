@@ -224,7 +224,8 @@ class Auditor:
         limits = [group_of(member.group or "") for member in inside.values()]
         if group.mode == "limit" and len(inside) > max(each.limit for each in limits):
             self._fail(f"dispatched as one of {len(inside)} of its group {group.name!r}", job.id)
-        if group.mode == "latest" and len({run_of(one) for one in inside.values()}) > 1:
+        held_back = [one for one in inside.values() if group_of(one.group or "").mode != "cancel"]
+        if group.mode == "latest" and len({run_of(one) for one in held_back}) > 1:
             self._fail(f"dispatched beside another run of its group {group.name!r}", job.id)
 
     def _block(self, audited: AuditedJob, event: JobsSubmitted) -> None:

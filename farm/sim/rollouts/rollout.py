@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from itertools import islice, takewhile
 from multiprocessing import get_context
@@ -19,10 +19,10 @@ import msgspec
 import numpy as np
 
 from farm.columns import Floats
-from farm.core.commands import Command, StartJob
+from farm.core.commands import Command, EndJob, StartJob
 from farm.core.driver import World
 from farm.core.events import Event, FarmOpened
-from farm.core.jobs.needs import renamed
+from farm.core.jobs.needs import need_of, renamed
 from farm.core.model import Builder, Job, Outcome
 from farm.core.pools.algorithm import AnyAlgorithm
 from farm.core.pools.retirement import surplus_of
@@ -305,7 +305,7 @@ class _Common:
         if self.fork.load is None:
             return iter(())
         load, at = self.fork.load((self.seed << 20) + number), self.base.at
-        return ((when, tuple(map(_renamed, jobs))) for when, jobs in load if when > at)
+        return _to_come(load, at)
 
 
 class _Watch:
@@ -341,6 +341,12 @@ class _Watch:
             if type(command) is StartJob and command.job.id in self._left:
                 self._left.discard(command.job.id)
                 self.dispatched[command.job.id] = event.at
+            elif type(command) is EndJob and command.job.id in self._left:
+                self._left.discard(command.job.id)
+                if command.served_by is not None:  # it joined an execution that was under way
+                    joined = command.released_at or command.submitted_at
+                    dispatched_at = command.dispatched_at or joined
+                    self.dispatched[command.job.id] = max(joined, dispatched_at)
 
 
 class _Frozen:
@@ -368,10 +374,24 @@ def _with_job(view: JobRecord, job: Job) -> JobRecord:
     return msgspec.structs.replace(view, job=job)
 
 
-def _renamed(job: Job) -> Job:
-    """Rename later jobs to avoid the ids of those of the snapshot."""
-    needs = renamed(job, "{}~to-come".format) if job.needs else ()
-    return msgspec.structs.replace(job, id=f"{job.id}~to-come", needs=needs)
+def _to_come(load: Arrivals, at: float) -> Arrivals:
+    """Yield the jobs of a load after an instant, by other ids than those of the snapshot.
+
+    What they need that came before counts as met: how it ended is not in the load.
+    """
+    names: set[str] = set()
+    for when, jobs in load:
+        if when > at:
+            names.update(job.id for job in jobs)
+            yield when, tuple(_renamed(job, names) for job in jobs)
+
+
+def _renamed(job: Job, names: Container[str]) -> Job:
+    if job.needs:
+        kept = tuple(text for text in job.needs if need_of(text).job in names)
+        job = msgspec.structs.replace(job, needs=kept)
+        job = msgspec.structs.replace(job, needs=renamed(job, "{}~to-come".format))
+    return msgspec.structs.replace(job, id=f"{job.id}~to-come")
 
 
 # --- several processes -------------------------------------------------------------------------

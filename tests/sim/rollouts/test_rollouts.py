@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from farm.assembly import estimator_of, make_rules, make_scheduler, pool_specs
 from farm.core.commands import StartJob
 from farm.core.events import JobsSubmitted
+from farm.core.model import Job, Platform
 from farm.core.state.snapshot import FarmSnapshot, snapshot_of
 from farm.forecasts.runtime.estimator_registry import make_estimator
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
@@ -441,3 +442,32 @@ def test_a_rollout_releases_blocked_jobs() -> None:
     found = rollouts(lambda: fork, count=2, jobs=names)
     expected = [dispatched[name] for name in names]
     assert found.dispatch_at.tolist() == [expected, expected]
+
+
+def test_a_released_job_that_another_execution_serves_starts_then() -> None:
+    """It is dispatched no more, and does not wait for ever."""
+    scenario = scenario_of(
+        [{"name": "p", "platform": {"processor": "a"}, "builders": 2}],
+        [{"arrivals": {"every": 1, "count": 1, "service_time": 1}}],
+        dedup=True,
+    )
+    platform = Platform("a")
+    jobs = [
+        Job(id="long", service_time=1000.0, arrived_at=0.0, action="x", platform=platform),
+        Job(id="n", service_time=10.0, arrived_at=0.0, platform=platform),
+        Job(
+            id="d", service_time=1000.0, arrived_at=0.0, action="x", needs=("n",), platform=platform
+        ),
+    ]
+    scheduler = make_scheduler(scenario, estimator=make_estimator("oracle"))
+    snapshots = []
+
+    def watch(event, commands):
+        if any(isinstance(command, StartJob) for command in commands):
+            snapshots.append(snapshot_of(scheduler, event.at))
+
+    Simulation.of(scenario, scheduler=scheduler, load=batches(jobs)).play([watch])
+    fork = fork_of(
+        scenario, snapshots[0], RuntimeDistribution(make_estimator("oracle")), truthful=True
+    )
+    assert rollouts(lambda: fork, count=1, jobs=["d"]).dispatch_at.tolist() == [[10.0]]
