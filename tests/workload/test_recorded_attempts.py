@@ -72,7 +72,7 @@ def test_a_bundle_keeps_what_happened(write: Write, tmp_path: Path) -> None:
     records = read_records(tmp_path / "b", None, TraceOptions(window=(1.0, 90.0)))
     assert records.happened is not None
     (kept,) = (one for one in bundle.attempts if one.runner == "r1")
-    told = [[kept.waited], [kept.ran], ["r1"], [kept.result]]
+    told = [[kept.waited], [kept.ran], ["r1"], [kept.result], None]
     assert [None if one is None else one.tolist() for one in records.happened] == told
 
 
