@@ -19,7 +19,7 @@ job would have skipped is not among them.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -38,6 +38,9 @@ ALWAYS: Final = 0.98
 start jobs by hand."""
 RIGHT_AFTER: Final = 120.0
 """Seconds after its last need within which a job comes, as a rule, if that released it."""
+EXPLAINED: Final = 0.5
+"""Share of the runs in which a job must come right after its last need: one that comes hours later,
+at its own time, is started by a clock or by hand."""
 MAX_JOBS_OF_RUN: Final = 1_000
 """Jobs of a run up to which it is looked at: the comparison is by pairs of them."""
 MAX_NEEDS: Final = 1_000
@@ -140,7 +143,9 @@ class _Run:
         for place, kind in enumerate(self.kinds):
             arrived_at = self.arrived[place]
             has_ended = self.ended <= arrived_at + CLOCKS
-            has_ended[place] = False
+            came_before = self.arrived < arrived_at
+            came_before[:place] |= self.arrived[:place] == arrived_at
+            has_ended &= came_before
             needs: list[int] = []
             if (rule := rules.get(kind)) is not None:
                 needs = self._latest(rule.needs, has_ended)
@@ -178,8 +183,8 @@ class _Pairs:
 
     def add(self, run: _Run) -> None:
         """Count a run."""
-        places = run.first
-        kinds = np.array([self.number[run.kinds[place]] for place in places])
+        places = [place for place in run.first if run.kinds[place] in self.number]
+        kinds = np.array([self.number[run.kinds[place]] for place in places], np.int64)
         arrived, ended = run.arrived[places], run.ended[places]
         has_ended = ended[None, :] <= arrived[:, None] + CLOCKS
         np.add.at(self.both, (kinds[:, None], kinds[None, :]), 1)
@@ -189,18 +194,22 @@ class _Pairs:
 def _rules(workflow: str, runs: Sequence[_Run]) -> Iterator[JobNeeds]:
     """Yield what releases each job of a workflow that others release."""
     chosen = runs[:: 1 + len(runs) // MAX_RUNS]
-    kinds = sorted({kind for run in chosen for kind in run.kinds})
+    seen = Counter(kind for run in chosen for kind in set(run.kinds))
+    kinds = sorted(kind for kind, count in seen.items() if count >= MIN_RUNS)
     pairs = _Pairs(kinds)
     for run in chosen:
         pairs.add(run)
     has_ended = (pairs.both >= MIN_RUNS) & (pairs.before >= ALWAYS * pairs.both)
-    np.fill_diagonal(has_ended, val=False)
+    # of jobs shorter than clocks differ each may have ended when the other came: neither is a need
+    has_ended &= ~has_ended.T
     needs = has_ended & ~_through_others(has_ended)
     last = np.zeros_like(pairs.both)
     gaps: dict[int, list[float]] = defaultdict(list)
     for run in chosen:
-        places = run.first
-        numbers = np.array([pairs.number[run.kinds[place]] for place in places])
+        places = [place for place in run.first if run.kinds[place] in pairs.number]
+        numbers = np.array([pairs.number[run.kinds[place]] for place in places], np.int64)
+        if not places:
+            continue
         arrived, ended = run.arrived[places], run.ended[places]
         in_time = needs[numbers[:, None], numbers[None, :]]
         in_time &= ended[None, :] <= arrived[:, None] + CLOCKS
@@ -210,13 +219,14 @@ def _rules(workflow: str, runs: Sequence[_Run]) -> Iterator[JobNeeds]:
             last[numbers[place], numbers[need]] += 1
             gaps[int(numbers[place])].append(float(arrived[place] - ended[need]))
     for number, kind in enumerate(kinds):
-        if gaps[number]:
+        explained = sum(gap <= RIGHT_AFTER for gap in gaps[number])
+        if gaps[number] and explained >= EXPLAINED * len(gaps[number]):
             needed = np.flatnonzero(needs[number]).tolist()
             yield JobNeeds(
                 workflow=workflow,
                 kind=kind,
                 needs=tuple(kinds[need] for need in needed),
-                explained=sum(gap <= RIGHT_AFTER for gap in gaps[number]),
+                explained=explained,
                 runs=len(gaps[number]),
                 delay=max(0.0, float(np.median(gaps[number]))),
                 unproven=tuple(kinds[need] for need in needed if not last[number, need]),
