@@ -445,7 +445,7 @@ def test_a_rollout_releases_blocked_jobs() -> None:
 
 
 def test_a_released_job_that_another_execution_serves_starts_then() -> None:
-    """It is dispatched no more, and does not wait for ever."""
+    """It is dispatched no more, and has an end nevertheless."""
     scenario = scenario_of(
         [{"name": "p", "platform": {"processor": "a"}, "builders": 2}],
         [{"arrivals": {"every": 1, "count": 1, "service_time": 1}}],
