@@ -339,7 +339,7 @@ def jobs_like(scenario: Scenario) -> Iterator[Job]:
                     id=names[job.id],
                     arrived_at=None,
                     matrix=None,
-                    needs=renamed(job, names.__getitem__),
+                    needs=renamed(job.needs, names.__getitem__),
                 )
 
 

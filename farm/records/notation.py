@@ -221,7 +221,15 @@ def _is_number(text: str) -> bool:
 
 def _order_of(dates: Mapping[str, list[re.Match[str]]]) -> str:
     """Return which of day and month is first. Raises ValueError."""
-    found = [match for each in dates.values() for match in each]
+    # 00/00/0000 is no date, and says nothing of the others
+    found = [
+        match
+        for each in dates.values()
+        for match in each
+        if int(match[1]) and int(match[3]) and int(match[4])
+    ]
+    if all(int(match[1]) == int(match[3]) for match in found):
+        return DAY_FIRST
     shown = Counter(
         DAY_FIRST if int(one[1]) > int(one[3]) else MONTH_FIRST
         for one in found

@@ -142,7 +142,7 @@ def pipelines(
         which = of_place[place]
         names = [f"{prefix}-{made + number:04d}" for number in range(count)]
         needs = [
-            renamed(job, lambda suffix, whole=whole: f"{whole}-{suffix}")  # type: ignore[misc]
+            renamed(job.needs, lambda suffix, whole=whole: f"{whole}-{suffix}")  # type: ignore[misc]
             for whole in names
             for job in together
         ]

@@ -37,7 +37,7 @@ def generated(
 
 def _prefixed(job: Job, prefix: str) -> Job:
     matrix = job.matrix and f"{prefix}{job.matrix}"
-    needs = renamed(job, lambda name: f"{prefix}{name}") if job.needs else ()
+    needs = renamed(job.needs, lambda name: f"{prefix}{name}") if job.needs else ()
     return msgspec.structs.replace(job, id=f"{prefix}{job.id}", matrix=matrix, needs=needs)
 
 

@@ -8,11 +8,12 @@ from collections import Counter
 
 import msgspec
 
+from farm.core.jobs.needs import renamed
 from farm.records.attempt import Attempt
 from farm.records.bundle import Bundle
 from farm.records.reading import UNREADABLE, SourceFile
 
-NAMES = ("id", "job", "runner", "kind", "matrix", "user")
+NAMES = ("id", "job", "runner", "kind", "matrix", "user", "group")
 """What an anonymized bundle has hashes of, beside the values of attributes."""
 
 
@@ -34,7 +35,8 @@ def anonymized(bundle: Bundle) -> Bundle:
         attributes = {name: hashed(text) for name, text in one.attributes.items()}
         if one.level:  # a number, and no name: jobs go by it
             attributes["level"] = str(one.level)
-        return msgspec.structs.replace(one, attributes=attributes, **names)
+        needs = renamed(one.needs, hashed)
+        return msgspec.structs.replace(one, attributes=attributes, needs=needs, **names)
 
     files = [
         SourceFile(f"file-{number}", "", one.bytes)

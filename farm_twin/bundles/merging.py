@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from farm.core.errors import InputError
+from farm.core.jobs.needs import renamed
 from farm.records.attempt import Attempt
 from farm.records.bundle import Bundle, Manifest
 from farm.units import format_roughly
@@ -97,7 +98,13 @@ def _renamed(attempts: Sequence[Attempt], prefix: str) -> list[Attempt]:
 
     return [
         msgspec.structs.replace(
-            one, id=own(one.id), job=own(one.job), matrix=own(one.matrix), runner=own(one.runner)
+            one,
+            id=own(one.id),
+            job=own(one.job),
+            matrix=own(one.matrix),
+            runner=own(one.runner),
+            needs=renamed(one.needs, own),
+            group=own(one.group),
         )
         for one in attempts
     ]

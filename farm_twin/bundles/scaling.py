@@ -153,4 +153,8 @@ def _again(one: Attempt, arrived_at: float, name: str, factor: float) -> Attempt
         started_at=arrived_at,
         finished_at=arrived_at + (one.ran or 0.0) * factor,
         runner="",
+        # releases are drawn one by one, so a run's jobs no longer follow each other
+        needs=(),
+        needs_delay=None,
+        group="",
     )

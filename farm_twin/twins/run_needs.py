@@ -45,6 +45,8 @@ MAX_JOBS_OF_RUN: Final = 1_000
 """Jobs of a run up to which it is looked at: the comparison is by pairs of them."""
 MAX_NEEDS: Final = 1_000
 """Needs of a job, at most."""
+LAST_OF_A_TRY: Final = 20
+"""Jobs of a try, those that ended last, that the first ones of the next try need."""
 CLOCKS: Final = 1.0
 """Seconds by which a job may come before the end of what released it: instants are rounded."""
 
@@ -91,10 +93,11 @@ def with_needs(attempts: Sequence[Attempt]) -> ReleasedLoad:
 
     Attempts that name their needs themselves, or belong to no run, stay as they are.
     """
-    runs: dict[str, list[int]] = defaultdict(list)
+    # builds are numbered by their pipelines
+    runs: dict[tuple[str, str], list[int]] = defaultdict(list)
     for row, attempt in enumerate(attempts):
         if attempt.matrix and not attempt.needs:
-            runs[attempt.matrix].append(row)
+            runs[workflow_of(attempt), attempt.matrix].append(row)
     by_workflow: dict[str, list[_Run]] = defaultdict(list)
     for rows in runs.values():
         if 1 < len(rows) <= MAX_JOBS_OF_RUN:
@@ -155,7 +158,8 @@ class _Run:
             if is_new_try:
                 needs = np.flatnonzero((self.number < self.number[place]) & has_ended).tolist()
             if needs:
-                yield place, self._ids(needs), is_new_try
+                most = LAST_OF_A_TRY if is_new_try else MAX_NEEDS
+                yield place, self._ids(needs, most), is_new_try
 
     def _latest(self, kinds: Sequence[str], has_ended: Array) -> list[int]:
         """Return, of jobs of these names, the last tries that had ended by then."""
@@ -166,8 +170,8 @@ class _Run:
                 tries[self.attempts[place].job or self.attempts[place].id].append(place)
         return sorted(max(places, key=lambda place: self.ended[place]) for places in tries.values())
 
-    def _ids(self, places: Sequence[int]) -> tuple[str, ...]:
-        last = sorted(places, key=lambda place: self.ended[place])[-MAX_NEEDS:]
+    def _ids(self, places: Sequence[int], most: int) -> tuple[str, ...]:
+        last = sorted(places, key=lambda place: self.ended[place])[-most:]
         return tuple(f"{self.attempts[place].id}:ended" for place in sorted(last))
 
 

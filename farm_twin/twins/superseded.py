@@ -28,8 +28,11 @@ from farm.records.attempt import Attempt
 from farm_twin.twins.run_needs import JobNeeds, workflow_of
 
 CUT_SHARE: Final = 0.8
-"""Share of the runs of a workflow, unfinished at the next push to their branch, that must have been
-cancelled then: fewer were cancelled by hand."""
+"""Share of the runs on a branch, unfinished at the next push to it, that must have been cancelled
+then: fewer were cancelled by hand."""
+SPARED_SHARE: Final = 0.3
+"""Share of a workflow's branches with unfinished runs on which nothing is cancelled, at most: one
+that cancels nowhere else has runs that were cancelled by hand."""
 MIN_CUT: Final = 2
 """Runs that must have been: a single one may have been cancelled by hand at that moment."""
 CANCELLING: Final = 60.0
@@ -56,7 +59,8 @@ class Superseded(NamedTuple):
 class _Run(NamedTuple):
     """The attempts of a run, in order of arrival."""
 
-    name: str
+    #: workflow and run, as builds are numbered by their pipelines
+    name: tuple[str, str]
     attempts: list[Attempt]
     #: of the first one
     began_at: float
@@ -69,7 +73,12 @@ class _Run(NamedTuple):
     @property
     def workflow(self) -> str:
         """Its workflow."""
-        return workflow_of(self.attempts[0])
+        return self.name[0]
+
+    @property
+    def matrix(self) -> str:
+        """Its name or number."""
+        return self.name[1]
 
     def is_unfinished(self, at: float) -> bool:
         """Return whether some job of it had not ended, or was cancelled just before."""
@@ -110,45 +119,30 @@ def superseded(attempts: Sequence[Attempt], rules: Sequence[JobNeeds]) -> Supers
     """
     runs = _runs(attempts)
     followed = list(_pairs(runs))
-    cut: dict[str, float] = {}
-    unfinished: Counter[str] = Counter()
-    were_cut: Counter[str] = Counter()
-    for older, newer in followed:
-        if not older.is_unfinished(newer.began_at):
-            continue
-        workflow = older.workflow
-        unfinished[workflow] += 1
-        if older.was_cut(newer.began_at):
-            were_cut[workflow] += 1
-            cut[older.name] = newer.began_at
-    workflows = {
-        workflow
-        for workflow, count in were_cut.items()
-        if count >= MIN_CUT and count >= CUT_SHARE * unfinished[workflow]
-    }
-    if not workflows:
+    cancelling = _cancelling(followed)
+    if not cancelling.workflows:
         return Superseded(list(attempts), (), 0, 0, 0)
     cut = {
         older.name: newer.began_at
         for older, newer in followed
-        if older.workflow in workflows and _ends_there(older, newer.began_at)
+        if cancelling.has(older.key) and _ends_there(older, newer.began_at)
     }
     templates = {
         workflow: _Template(
             [run for run in runs if run.workflow == workflow and run.name not in cut],
             [rule for rule in rules if rule.workflow == workflow],
         )
-        for workflow in workflows
+        for workflow in cancelling.workflows
     }
     played: list[Attempt] = []
     drawn = added = 0
     for attempt in attempts:
-        workflow = workflow_of(attempt)
-        if workflow not in workflows or not attempt.matrix:
+        key = workflow, branch = _key_of(attempt)
+        if not (attempt.matrix and branch and cancelling.has(key)):
             played.append(attempt)
             continue
         whole = attempt
-        if attempt.matrix in cut and attempt.result == "cancelled":
+        if (workflow, attempt.matrix) in cut and attempt.result == "cancelled":
             whole = templates[workflow].gone_on(attempt)
             drawn += 1
         played.append(msgspec.structs.replace(whole, group=_group_of(attempt)))
@@ -158,7 +152,47 @@ def superseded(attempts: Sequence[Attempt], rules: Sequence[JobNeeds]) -> Supers
             added += len(more)
             played += more
     played.sort(key=attrgetter("arrived_at"))
-    return Superseded(played, tuple(sorted(workflows)), len(cut), drawn, added)
+    return Superseded(played, tuple(sorted(cancelling.workflows)), len(cut), drawn, added)
+
+
+class _Cancelling(NamedTuple):
+    """In which workflows a newer push cancels, and on which of their branches it does not."""
+
+    workflows: set[str]
+    spared: set[tuple[str, str]]
+
+    def has(self, key: tuple[str, str]) -> bool:
+        """Return whether a newer push cancels in this workflow, on this branch."""
+        return key[0] in self.workflows and key not in self.spared
+
+
+def _cancelling(followed: Sequence[tuple[_Run, _Run]]) -> _Cancelling:
+    """Return where newer pushes cancel.
+
+    Many workflows spare a branch: on ``main`` each commit is to be tested.
+    """
+    unfinished: Counter[tuple[str, str]] = Counter()
+    were_cut: Counter[tuple[str, str]] = Counter()
+    for older, newer in followed:
+        if older.is_unfinished(newer.began_at):
+            unfinished[older.key] += 1
+            were_cut[older.key] += older.was_cut(newer.began_at)
+    spared = {key for key, count in unfinished.items() if were_cut[key] < CUT_SHARE * count}
+    cut_by_workflow: Counter[str] = Counter()
+    for (workflow, branch), count in were_cut.items():
+        if (workflow, branch) not in spared:
+            cut_by_workflow[workflow] += count
+    spared_by_workflow: Counter[str] = Counter()
+    for key in spared:
+        spared_by_workflow[key[0]] += 1
+    keys_by_workflow: Counter[str] = Counter(workflow for workflow, _ in unfinished)
+    workflows = {
+        workflow
+        for workflow, count in cut_by_workflow.items()
+        if count >= MIN_CUT
+        and spared_by_workflow[workflow] <= SPARED_SHARE * keys_by_workflow[workflow]
+    }
+    return _Cancelling(workflows, spared)
 
 
 def _key_of(attempt: Attempt) -> tuple[str, str]:
@@ -171,10 +205,10 @@ def _group_of(attempt: Attempt) -> str:
 
 def _runs(attempts: Sequence[Attempt]) -> list[_Run]:
     """Return the runs that name workflow and branch, by when they began."""
-    by_name: dict[str, list[Attempt]] = defaultdict(list)
+    by_name: dict[tuple[str, str], list[Attempt]] = defaultdict(list)
     for attempt in attempts:
         if attempt.matrix and attempt.attributes.get("branch"):
-            by_name[attempt.matrix].append(attempt)
+            by_name[workflow_of(attempt), attempt.matrix].append(attempt)
     runs = []
     for name, some in by_name.items():
         some.sort(key=attrgetter("arrived_at"))
@@ -272,7 +306,7 @@ class _Template:
                     failed.add(kind)
                     known[kind] = ""
                     continue
-                known[kind] = f"{run.name}/{kind}"
+                known[kind] = _added_id(run, kind)
                 yield self._added(run, kind, [known[need] for need in needs])
 
     def _needs(self, kind: str) -> Sequence[str]:
@@ -284,18 +318,22 @@ class _Template:
         delay = self.rules[kind].delay if kind in self.rules else 0.0
         return msgspec.structs.replace(
             like,
-            id=f"{run.name}/{kind}",
-            job=f"{run.name}/{kind}",
+            id=_added_id(run, kind),
+            job=_added_id(run, kind),
             attempt=1,
-            matrix=run.name,
+            matrix=run.matrix,
             runner="",
             submitted_at=began_at,
             eligible_at=began_at,
             started_at=began_at,
-            finished_at=began_at + self.run_time(kind, run.name),
+            finished_at=began_at + self.run_time(kind, run.matrix),
             needs=tuple(f"{need}:ended" for need in needs),
             needs_delay=delay,
             group=_group_of(run.attempts[0]),
             attributes=run.attempts[0].attributes,
             user=run.attempts[0].user,
         )
+
+
+def _added_id(run: _Run, kind: str) -> str:
+    return "/".join(filter(None, (*run.name, kind)))

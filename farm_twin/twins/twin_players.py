@@ -60,6 +60,7 @@ class Written:
         jobs.hold()
         self._load, self._jobs, self._ids = OneLoad(jobs), jobs.held or Block({}), records.ids or ()
         self._needed = jobs.needed
+        self._in_group = {attempt.id for attempt in ran if attempt.group}
         #: by the number of the repetition
         self._waits: dict[int, dict[str, float]] = {}
 
@@ -80,7 +81,8 @@ class Written:
         if not self.is_closed:
             return np.array([found[one.id] for one in load.attempts])
         waits = np.array([found.get(one.id, np.nan) for one in load.attempts])
-        return np.where(np.isnan(waits), load.waited, waits)
+        may_be_cancelled = np.array([one.id in self._in_group for one in load.attempts])
+        return np.where(np.isnan(waits) & may_be_cancelled, load.waited, waits)
 
     @property
     def is_closed(self) -> bool:

@@ -183,7 +183,7 @@ def next_tries(client: FarmClient, ended: list[KnownJob], *, once: bool) -> dict
     newest |= _last_tries(client, [name for name in sorted(needed) if name not in newest])
     for name, job in again.items():
         if job.needs:
-            needs = renamed(job, lambda need: newest.get(need, need))
+            needs = renamed(job.needs, lambda need: newest.get(need, need))
             again[name] = msgspec.structs.replace(job, needs=needs)
     return {one.job.id: again[one.job.id] for one in ended if one.job.id in again}
 

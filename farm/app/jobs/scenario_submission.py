@@ -67,7 +67,7 @@ def _renamed(jobs: tuple[Job, ...], prefix: str, offset: float) -> Iterator[Job]
             "arrived_at": offset + (job.arrived_at or 0.0),
         }
         if job.needs:
-            changes["needs"] = renamed(job, lambda name: f"{prefix}.{name}")
+            changes["needs"] = renamed(job.needs, lambda name: f"{prefix}.{name}")
         if job.matrix is not None:
             changes["matrix"] = f"{prefix}.{job.matrix}"
         yield msgspec.structs.replace(job, **changes)

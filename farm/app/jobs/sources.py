@@ -184,7 +184,7 @@ def jobs_of(
         if job.id.isdigit():
             changes["id"] = named(job.id)
         if job.needs:
-            changes["needs"] = renamed(job, named)
+            changes["needs"] = renamed(job.needs, named)
         if forced is not None:
             changes["platform"] = forced
         elif job.platform == Platform() and default is not None:

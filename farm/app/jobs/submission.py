@@ -238,7 +238,7 @@ class Submission:
 
 
 def _prefixed(job: Job, prefix: str) -> Job:
-    needs = renamed(job, lambda name: f"{prefix}{name}") if job.needs else ()
+    needs = renamed(job.needs, lambda name: f"{prefix}{name}") if job.needs else ()
     return msgspec.structs.replace(job, id=f"{prefix}{job.id}", needs=needs)
 
 

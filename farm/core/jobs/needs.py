@@ -74,12 +74,10 @@ def _needs_of(texts: tuple[str, ...]) -> tuple[Need, ...]:
     return tuple(map(need_of, texts))
 
 
-def renamed(job: Job, name: Callable[[str], str]) -> tuple[str, ...]:
-    """Return the needs of a job whose needs have other names."""
-    return tuple(
-        f"{name(need.job)}{text[len(need.job) :]}"
-        for text, need in zip(job.needs, needs_of(job), strict=True)
-    )
+def renamed(needs: Iterable[str], name: Callable[[str], str]) -> tuple[str, ...]:
+    """Return needs of jobs that have other names now."""
+    pairs = ((text, need_of(text).job) for text in needs)
+    return tuple(f"{name(job)}{text[len(job) :]}" for text, job in pairs)
 
 
 class Ended(NamedTuple):

@@ -77,7 +77,7 @@ def _copy(job: Job, names: Container[str], serial: int, service_time: float) -> 
     return msgspec.structs.replace(
         job,
         id=f"{job.id}~like-{serial}",
-        needs=renamed(kept, f"{{}}~like-{serial}".format),
+        needs=renamed(kept.needs, f"{{}}~like-{serial}".format),
         service_time=service_time,
         arrived_at=None,
         matrix=None if job.matrix is None else f"{job.matrix}~like-{serial}",

@@ -390,7 +390,7 @@ def _renamed(job: Job, names: Container[str]) -> Job:
     if job.needs:
         kept = tuple(text for text in job.needs if need_of(text).job in names)
         job = msgspec.structs.replace(job, needs=kept)
-        job = msgspec.structs.replace(job, needs=renamed(job, "{}~to-come".format))
+        job = msgspec.structs.replace(job, needs=renamed(job.needs, "{}~to-come".format))
     return msgspec.structs.replace(job, id=f"{job.id}~to-come")
 
 

@@ -106,10 +106,13 @@ class CIFarm:
         cancels: bool = True,
         tries_again: bool = True,
         shortest_first: bool = False,
+        spared: int | None = None,
     ) -> None:
         self.seed, self.days, self.pushes_per_hour = seed, days, pushes_per_hour
         self.needs, self.cancels, self.tries_again = needs, cancels, tries_again
         self.shortest_first = shortest_first
+        #: a branch on which nothing is cancelled
+        self.spared = spared
         self.free = list(range(runners))
         self.rows: list[Row] = []
         self.runs: dict[int, Run] = {}
@@ -146,7 +149,7 @@ class CIFarm:
 
     def _push(self, at: float, number: int, run: Run) -> None:
         older = self._latest.get((run.workflow, run.branch))
-        if self.cancels and older is not None:
+        if self.cancels and older is not None and run.branch != self.spared:
             self._cancel(at, self.runs[older])
         self._latest[run.workflow, run.branch] = number
         self.runs[number] = run

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import farm
-from farm.records.bundle import write_bundle
+from farm.records.bundle import read_bundle, write_bundle
+from farm_twin.bundles.anonymizing import anonymized
+from farm_twin.bundles.merging import merged
 from farm_twin.importing import load_records
 from farm_twin.tests.twins.ci_with_needs import CIFarm, began, write
 from farm_twin.twins.closed_loop import closed_loop_of
@@ -98,3 +100,14 @@ def test_what_a_twin_says_of_another_farm_is_so(tmp_path: Path, shape: str) -> N
     run = farm.simulate(tmp_path / "twin.yaml", keep_events=False, scheduling__policy="sjf")
     truth = true_wait(played(RUNNERS, 6.0, shortest_first=True))
     assert mean_wait(run) == pytest.approx(truth, rel=0.1)
+
+
+def test_needs_stay_whole_where_records_get_other_names(closed: Path) -> None:
+    """Merged with another farm's, or handed on without names, each need is one of the records."""
+    bundle = read_bundle(closed)
+    for other in (anonymized(bundle), merged([bundle, bundle], ["a", "b"], apart=True)):
+        ids = {attempt.id for attempt in other.attempts}
+        needs = [need.removesuffix(":ended") for one in other.attempts for need in one.needs]
+        assert set(needs) <= ids
+        assert len(needs) >= 500
+    assert not {one.group for one in anonymized(bundle).attempts} & {"1/b0", "1/b1", "1/b2"}

@@ -6,6 +6,7 @@ import math
 from functools import cache
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from farm.records.attempt import Attempt
@@ -129,6 +130,31 @@ def test_runs_cancelled_by_hand_are_no_group(tmp_path: Path) -> None:
     released = with_needs(load_records([path]).attempts)
     replay = superseded(released.attempts, released.needs)
     assert replay == (released.attempts, (), 0, 0, 0)
+
+
+def test_a_branch_on_which_pushes_cancel_nothing_is_spared(tmp_path: Path) -> None:
+    """Many workflows test each commit of their main branch to its end."""
+    farm = CIFarm(3, 9, days=4, spared=0)
+    farm.played()
+    path = write(farm, "github", tmp_path / "jobs.jsonl")
+    released = with_needs(load_records([path]).attempts)
+    replay = superseded(released.attempts, released.needs)
+    in_groups = {one.attributes["branch"] for one in replay.attempts if one.group}
+    assert in_groups == {f"b{number}" for number in range(1, 25)}
+
+
+def test_runs_without_a_branch_cancel_nothing(released: ReleasedLoad) -> None:
+    """Scheduled runs, and those of tags: nothing says what a newer one would cancel."""
+    scheduled = {attempt.matrix for attempt in released.attempts if int(attempt.matrix) % 5 == 0}
+    attempts = [
+        msgspec.structs.replace(attempt, attributes={**attempt.attributes, "branch": ""})
+        if attempt.matrix in scheduled
+        else attempt
+        for attempt in released.attempts
+    ]
+    replay = superseded(attempts, released.needs)
+    assert replay.workflows
+    assert {bool(one.group) for one in replay.attempts if one.matrix in scheduled} == {False}
 
 
 def test_the_same_records_are_completed_alike(released: ReleasedLoad) -> None:
