@@ -82,6 +82,8 @@ def scaled(
             f": {len(found):,} jobs for {len(there):,}, which is {len(found) / len(there):.2f} "
             f"times as many; {DRAWS} seeds' draws have {min(sizes):,} to {max(sizes):,}"
         )
+    if any(attempt.needs for attempt in there):
+        done += "; jobs come when they are drawn to, not when others end that released them"
     return bundle.derived(found, left_out, noted, done, window=bundle.manifest.window)
 
 
