@@ -22,6 +22,8 @@ from farm_twin.twins.superseded import superseded
 RELEASED: Final = 0.05
 """Share of the jobs that others must have released, for the loop to be closed: below it a twin of
 another size would hardly differ."""
+CUT_SHORT: Final = 0.01
+"""Share of jobs that were cancelled for no known push, from which no answer is sure."""
 SHOWN: Final = 3
 """Rules, and names within a rule, that are told."""
 
@@ -44,6 +46,15 @@ class ClosedLoop(NamedTuple):
     added: int
 
     @property
+    def cut_short(self) -> float:
+        """Share of the jobs that were cancelled as no push explains: their run times are not whole.
+
+        On a larger farm such a job would have run on, and on a smaller one been cancelled sooner.
+        """
+        attempts = self.bundle.attempts
+        return sum(attempt.result == "cancelled" for attempt in attempts) / len(attempts)
+
+    @property
     def evidence(self) -> Iterator[str]:
         """What was found, a sentence each."""
         rules = sorted(self.needs, key=lambda rule: (-rule.runs, rule.kind))
@@ -60,6 +71,11 @@ class ClosedLoop(NamedTuple):
             yield (
                 f"never seen as the last need: {_names(unproven[0].unproven)} of "
                 f"{unproven[0].kind}" + (", …" if len(unproven) > 1 else "")
+            )
+        if self.cut_short >= CUT_SHORT:
+            yield (
+                f"{self.cut_short:.0%} of the jobs were cancelled, by no push that is recognised: "
+                "they are played for as long as they ran"
             )
         if self.cancelling:
             where = _names([workflow or "all workflows" for workflow in self.cancelling])

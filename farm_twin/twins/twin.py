@@ -36,7 +36,7 @@ from farm_twin.twins.baseline import (
     median_place,
 )
 from farm_twin.twins.candidates import Candidate, candidates_of, delayed
-from farm_twin.twins.closed_loop import ClosedLoop, closed_loop_of, other_releases
+from farm_twin.twins.closed_loop import CUT_SHORT, ClosedLoop, closed_loop_of, other_releases
 from farm_twin.twins.flags import (
     OVERTAKEN,
     Flag,
@@ -312,7 +312,9 @@ def _certainty(
     if "none" in grades:
         return "cannot-tell"
     is_capped = any(flag.limit is not None for pool in pools for flag in pool.flags)
-    is_drawn = closed is not None and closed.drawn + closed.added > 0
+    is_drawn = closed is not None and (
+        closed.drawn + closed.added > 0 or closed.cut_short >= CUT_SHORT
+    )
     if open_loop is not None or is_drawn or is_capped or grades != {"each job"}:
         return "likely"
     return "sure"

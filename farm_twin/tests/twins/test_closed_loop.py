@@ -14,7 +14,7 @@ from farm_twin.bundles.anonymizing import anonymized
 from farm_twin.bundles.merging import merged
 from farm_twin.importing import load_records
 from farm_twin.tests.twins.ci_with_needs import CIFarm, began, write
-from farm_twin.twins.closed_loop import closed_loop_of
+from farm_twin.twins.closed_loop import CUT_SHORT, closed_loop_of
 from farm_twin.twins.twin import write_twin
 
 RUNNERS = 9
@@ -111,3 +111,15 @@ def test_needs_stay_whole_where_records_get_other_names(closed: Path) -> None:
         assert set(needs) <= ids
         assert len(needs) >= 500
     assert not {one.group for one in anonymized(bundle).attempts} & {"1/b0", "1/b1", "1/b2"}
+
+
+def test_jobs_that_no_known_push_cancelled_are_told(tmp_path: Path) -> None:
+    """Their recorded run times are cut short, so no answer of such a twin is sure."""
+    bundle = load_records([write(played(RUNNERS, 2.0), "github", tmp_path / "jobs")])
+    for attempt in bundle.attempts:
+        attempt.attributes = {**attempt.attributes, "branch": ""}
+    found = closed_loop_of(bundle)
+    assert found is not None
+    assert found.cancelling == ()
+    assert found.cut_short >= CUT_SHORT
+    assert "by no push that is recognised" in " ".join(found.evidence)
