@@ -36,7 +36,12 @@ from farm_twin.twins.baseline import (
     median_place,
 )
 from farm_twin.twins.candidates import Candidate, candidates_of, delayed
-from farm_twin.twins.closed_loop import CUT_SHORT, ClosedLoop, closed_loop_of, other_releases
+from farm_twin.twins.closed_loop.closing import (
+    CUT_SHORT,
+    ClosedLoop,
+    closed_loop_of,
+    other_releases,
+)
 from farm_twin.twins.flags import (
     OVERTAKEN,
     Flag,

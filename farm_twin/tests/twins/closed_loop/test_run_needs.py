@@ -11,9 +11,9 @@ import pytest
 
 from farm.records.attempt import Attempt
 from farm_twin.importing import load_records
-from farm_twin.tests.twins.ci_with_needs import TESTS, WORKFLOWS, CIFarm, write
-from farm_twin.twins.run_needs import ReleasedLoad, with_needs
-from farm_twin.twins.superseded import superseded
+from farm_twin.tests.twins.closed_loop.ci_with_needs import TESTS, WORKFLOWS, CIFarm, write
+from farm_twin.twins.closed_loop.run_needs import ReleasedLoad, with_needs
+from farm_twin.twins.closed_loop.superseded import superseded
 
 
 @cache

@@ -25,7 +25,7 @@ import msgspec
 import numpy as np
 
 from farm.records.attempt import Attempt
-from farm_twin.twins.run_needs import JobNeeds, workflow_of
+from farm_twin.twins.closed_loop.run_needs import JobNeeds, workflow_of
 
 CUT_SHARE: Final = 0.8
 """Share of the runs on a branch, unfinished at the next push to it, that must have been cancelled

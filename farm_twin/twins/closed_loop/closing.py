@@ -16,8 +16,8 @@ from farm.records.attempt_columns import AttemptColumns
 from farm.records.bundle import Bundle
 from farm.units import many
 from farm_twin.diagnosis.releases import Releases, releases_in
-from farm_twin.twins.run_needs import JobNeeds, with_needs
-from farm_twin.twins.superseded import superseded
+from farm_twin.twins.closed_loop.run_needs import JobNeeds, with_needs
+from farm_twin.twins.closed_loop.superseded import superseded
 
 RELEASED: Final = 0.05
 """Share of the jobs that others must have released, for the loop to be closed: below it a twin of

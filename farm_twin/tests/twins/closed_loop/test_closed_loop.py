@@ -13,8 +13,8 @@ from farm.records.bundle import read_bundle, write_bundle
 from farm_twin.bundles.anonymizing import anonymized
 from farm_twin.bundles.merging import merged
 from farm_twin.importing import load_records
-from farm_twin.tests.twins.ci_with_needs import CIFarm, began, write
-from farm_twin.twins.closed_loop import CUT_SHORT, closed_loop_of
+from farm_twin.tests.twins.closed_loop.ci_with_needs import CIFarm, began, write
+from farm_twin.twins.closed_loop.closing import CUT_SHORT, closed_loop_of
 from farm_twin.twins.twin import write_twin
 
 RUNNERS = 9

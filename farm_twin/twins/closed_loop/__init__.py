@@ -1,0 +1,1 @@
+"""Load that answers back: which jobs others release, and which runs newer pushes cancel."""
