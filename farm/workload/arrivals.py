@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,6 +18,41 @@ HOUR = 3600.0
 EDGE = 1e-3
 #: instants that are drawn together: at first, and once there are many, as a block takes time too
 LEAST, MOST, MOST_LATER = 16, 4096, 1 << 15
+
+
+class HourlyRates(NamedTuple):
+    """The rate of arrivals with a daily or weekly cycle: constant within each hour of it."""
+
+    #: arrivals per second where the factor is 1
+    rate: float
+    #: one for each hour of the day (24), or of the week (168, from Monday 00:00)
+    factors: tuple[float, ...]
+    #: time of the day or week at farm time 0 (s); `starts` of the scenario has been filled in
+    offset: float
+
+    @classmethod
+    def of(cls, releases: Releases, rate: float) -> HourlyRates:
+        """Return the rates of a source that has a cycle."""
+        return cls(rate, releases.cycle or (1.0,), releases.cycle_start or 0.0)
+
+    def from_instant(self, at: float) -> tuple[float, float]:
+        """Return the rate from an instant on, and the end of its hour, until which it holds."""
+        hour = math.floor((at + self.offset) / HOUR)
+        hour_end = (hour + 1) * HOUR - self.offset
+        if hour_end <= at:  # rounding led to the edge itself
+            hour += 1
+            hour_end += HOUR
+        return self.rate * self.factors[hour % len(self.factors)], hour_end
+
+    def expected(self, start: float, end: float) -> float:
+        """Return how many arrivals are expected between two instants."""
+        total = 0.0
+        at = start
+        while at < end:
+            rate, hour_end = self.from_instant(at)
+            total += rate * (min(hour_end, end) - at)
+            at = hour_end
+        return total
 
 
 def instants(
@@ -68,7 +104,8 @@ def instants_of_several(
     end = horizon if releases.duration is None else releases.start + releases.duration
     size = MOST
     if releases.poisson and releases.cycle and end < releases.start + MAX_TOGETHER:
-        size = _with_most(_expected_by_hours(releases, releases.poisson.rate, end))
+        rates = HourlyRates.of(releases, releases.poisson.rate)
+        size = _with_most(rates.expected(releases.start, end))
     found: list[Floats | None] = [None] * len(streams)
     if releases.poisson and size < MOST:
         rngs = OfSeveral([stream() for stream in streams], [size] * len(streams))
@@ -97,16 +134,6 @@ def _with_most(expected: float) -> int:
     """Return how many instants there may be, by the number expected; not many more than MOST."""
     expected = min(expected, MOST)
     return math.ceil(LEAST + expected + 3 * math.sqrt(expected))
-
-
-def _expected_by_hours(releases: Releases, rate: float, end: float) -> float:
-    """Return how many instants the cycle lets expect before the end."""
-    factors = releases.cycle or (1.0,)
-    begin = releases.start + (releases.cycle_start or 0.0)
-    left = end - releases.start
-    hours = np.arange(math.floor(begin / HOUR), math.ceil((begin + left) / HOUR) + 1)
-    edges = np.clip(hours * HOUR, begin, begin + left)
-    return float(np.diff(edges) @ np.array(factors)[hours[:-1] % len(factors)]) * rate
 
 
 def _sizes(size: int, most: int) -> Iterator[int]:
@@ -148,12 +175,10 @@ def _every(releases: Releases, sizes: Iterable[int], end: float) -> Iterator[Flo
 def _cycle_inverse(releases: Releases, rate: float, end: float) -> Callable[[Floats], Floats]:
     """Return the exact inverse of the expected number of arrivals since ``start``.
 
-    The rate is constant within an hour of the day or week: rate times that hour's factor. The
-    function returned must be called with ascending numbers; it remembers its current hour, and
-    leaves out what follows the first instant at or behind the end.
+    The function returned must be called with ascending numbers; it remembers its current hour,
+    and leaves out what follows the first instant at or behind the end.
     """
-    factors = releases.cycle or ()
-    offset = releases.cycle_start or 0.0
+    rates = HourlyRates.of(releases, rate)
     state = (releases.start, 0.0, releases.start, 0.0, -math.inf)
 
     def instants_of(numbers: Floats) -> Floats:
@@ -163,11 +188,7 @@ def _cycle_inverse(releases: Releases, rate: float, end: float) -> Callable[[Flo
         for expected in numbers.tolist():
             while True:
                 if at >= surely_until:
-                    hour = math.floor((at + offset) / HOUR)
-                    hour_end = (hour + 1) * HOUR - offset
-                    if hour_end <= at:  # rounding led to the edge itself
-                        hour, hour_end = hour + 1, hour_end + HOUR
-                    hourly = rate * factors[hour % len(factors)]
+                    hourly, hour_end = rates.from_instant(at)
                     surely_until = hour_end - EDGE
                 needed = expected - done
                 if hourly > 0 and needed <= hourly * (hour_end - at):
@@ -191,8 +212,7 @@ def _within_hours(
     All rows go from hour to hour together. None: a row has too few numbers, or an instant so close
     to an hour's end that rounding has to be looked at.
     """
-    factors = releases.cycle or ()
-    offset = releases.cycle_start or 0.0
+    rates = HourlyRates.of(releases, rate)
     count, size = numbers.shape
     rows = np.arange(count)
     found = np.full(numbers.shape, np.inf)
@@ -201,11 +221,7 @@ def _within_hours(
     is_close = np.zeros(count, np.bool_)
     hour_begin = releases.start
     while hour_begin < end:
-        hour = math.floor((hour_begin + offset) / HOUR)
-        hour_end = (hour + 1) * HOUR - offset
-        if hour_end <= hour_begin:  # rounding led to the edge itself
-            hour, hour_end = hour + 1, hour_end + HOUR
-        hourly = rate * factors[hour % len(factors)]
+        hourly, hour_end = rates.from_instant(hour_begin)
         at = np.full(count, hour_begin)
         if hourly > 0:
             until = done + hourly * (hour_end - hour_begin)
