@@ -4,6 +4,10 @@ A system says how exact its clock is, but its data were often rounded on their w
 minutes, instants to whole seconds, each column by another rule. Where an end is a start plus a
 rounded time, every job seems to overlap the next one on its runner, and a runner of one slot seems
 to have two. So the resolution is read from the data, by one rule for all sources.
+
+What is different where times are rounded: overlaps up to the resolution need no second slot
+(``runners``), a wait up to it is none, instants out of order by no more mean nothing, and a verdict
+that rests on such overlaps or waits says so and is weaker (``farm_twin.diagnosis``).
 """
 
 from __future__ import annotations
