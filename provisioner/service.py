@@ -276,6 +276,8 @@ class Provisioner:
             self._remove_orphans(found, reports)
         for pool, report in reports.items():
             algorithm = self._algorithms.get(pool)
+            # a fixed pool on the farm's own hosts is the scheduler's alone: a boot there has no
+            # time-out of its own, but its host's silence
             is_fixed = self._backend.outside and not report.provisioned
             if (algorithm or is_fixed) and self._is_ours(pool, algorithm, report):
                 mine = None if found is None else [i for i in found if i.pool == pool]

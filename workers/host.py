@@ -154,7 +154,11 @@ class BuilderHost:
         self.metering.open()
 
     def close(self) -> None:
-        """Stop the host: wait for running attempts as long as the settings allow, then sign off."""
+        """Stop the host: wait for running attempts as long as the settings allow, then sign off.
+
+        Celery calls it at the first SIGTERM, and does nothing at another one. What ends a host
+        sooner is SIGKILL: the scheduler then loses it for its silence, which is not excused.
+        """
         if self._leave():
             self._burners.close()
             self._agenda.stop(CLOSE_TIMEOUT)

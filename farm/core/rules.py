@@ -13,6 +13,7 @@ from farm.core.dispatching.balancers import RANKINGS, Ranking
 from farm.core.events import PoolSize, SchedulingChanged
 from farm.core.model import Builder, Job, Outcome
 from farm.core.policies import KeyFunction, fifo
+from farm.core.policies.ageing import AGING_FACTOR
 from farm.core.queues.fair_share.path_keys import PathExtractor
 from farm.core.queues.plain import PlainQueue, PlatformQueue
 from farm.core.state.working_state import BuilderState
@@ -80,7 +81,7 @@ class Choices(msgspec.Struct, frozen=True):
     #: the policy's name, or ``module:function``
     policy: str = "fifo"
     #: seconds of run time that a second in the queue weighs
-    aging_factor: float = 10.0
+    aging_factor: float = AGING_FACTOR
     #: of invocations (keys joined with ``/``) among their siblings; by default 1
     weights: dict[str, float] = {}
     #: of pools that are not as the scenario has them

@@ -57,7 +57,7 @@ class LiveWorld:
         #: where the farm's state is published, and its answers go
         self.notices = store.notices
         self.out = Out(inbox.refusals)
-        # where operators submit jobs, an id can be used only once
+        # where operators submit jobs, an id can be used only once; a run's workload makes its own
         known = self._known if stays else None
         self.protocol = Protocol(
             self.out, pools, clock.speed, options.patience, options.incarnation, known

@@ -5,6 +5,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from farm.core.contention.laws import LoadLimits
+from farm.core.policies.ageing import AGING_FACTOR
 from farm.scenario.quantities import (
     Count,
     Duration,
@@ -19,6 +20,13 @@ from farm.scenario.quantities import (
 from farm.scenario.section import Section
 
 RuleSet = Literal["page", "launchpad-2010", "launchpad", "farm", "rollout"]
+
+
+#: of heavy jobs ÷ slots: half full of heavy jobs a builder gets no more, until half of these end
+HEAVY_SHARE_LIMITS = LoadLimits(overloaded_at=0.5, room_at=0.25)
+#: of the slowdown: 1.4 is that of two heavy jobs in the table of the thesis; with room again once
+#: nothing is slowed down
+SLOWDOWN_LIMITS = LoadLimits(overloaded_at=1.4, room_at=1.0)
 
 
 class HeavyLight(Section):
@@ -48,10 +56,10 @@ class HeavyLight(Section):
     @property
     def limits(self) -> LoadLimits:
         """The two thresholds, with their defaults."""
-        near, room = (0.5, 0.25) if self.load == "heavy-share" else (1.4, 1.0)
+        usual = HEAVY_SHARE_LIMITS if self.load == "heavy-share" else SLOWDOWN_LIMITS
         return LoadLimits(
-            near if self.overloaded_at is None else self.overloaded_at,
-            room if self.room_at is None else self.room_at,
+            usual.overloaded_at if self.overloaded_at is None else self.overloaded_at,
+            usual.room_at if self.room_at is None else self.room_at,
         )
 
 
@@ -81,7 +89,7 @@ class Scheduling(Section):
     policy: Text = "fifo"
     """`fifo random ljf sjf ljf-aging sjf-aging score buildbarn critical-path`, or your own
     `module:function`."""
-    aging_factor: NonNegative = 10.0
+    aging_factor: NonNegative = AGING_FACTOR
     """Seconds of run time that a second in the queue weighs (`ljf-aging`, `sjf-aging`)."""
     aging: Literal["linear", "matrix"] = "linear"
     """By time in queue, or by matrix: each sorted, the matrices in order of release."""

@@ -49,6 +49,8 @@ EstimatorOf = Callable[[Scenario], RuntimeEstimator]
 
 #: failing sizes in a row, below a found one, after which smaller ones are not tried
 FAILING_IN_A_ROW = 2
+#: sizes right above a found one that must meet the objective too: else it met it by chance
+MEETING_ABOVE = 2
 
 
 def no_algorithms(_: Scenario) -> Mapping[str, AnyAlgorithm]:
@@ -104,12 +106,20 @@ class SizePlan(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
 
 
+#: simulations of each size, with the same seeds at all sizes
+REPLICATIONS = 10
+#: with which the mean of the replications is on the right side of a limit
+CONFIDENCE = 0.95
+#: builders of a pool up to which sizes are tried
+MOST_BUILDERS = 10_000
+
+
 class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How to search."""
 
-    replications: int = 10
-    confidence: float = 0.95
-    most: int = 10_000
+    replications: int = REPLICATIONS
+    confidence: float = CONFIDENCE
+    most: int = MOST_BUILDERS
     algorithms: AlgorithmsOf = no_algorithms
     estimator: EstimatorOf = estimator_of
     #: given how many of a size's simulations are done, and of how many
@@ -416,7 +426,7 @@ class _Search:
                 failing += 1
             smaller -= 1
         while found <= most:
-            above = range(found, min(most, found + FAILING_IN_A_ROW) + 1)
+            above = range(found, min(most, found + MEETING_ABOVE) + 1)
             bad = [number for number in above if not self._at(at(number)).has_enough]
             if not bad:
                 return found

@@ -78,6 +78,11 @@ class TargetWait(Sizing[Surplus], frozen=True, kw_only=True):
 
 
 def _next_slot_time(snapshot: PoolSnapshot) -> float:
+    """Return when a slot is free (s from now): never, if no running job could free one.
+
+    A job without a history has an estimate too, and one that has outrun its estimate is expected to
+    end now.
+    """
     return FOREVER if snapshot.next_slot_time is None else snapshot.next_slot_time
 
 

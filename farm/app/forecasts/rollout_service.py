@@ -36,7 +36,7 @@ log = logging.getLogger("farm.scheduler")
 MAX_QUEUED_JOBS = 1000
 #: … where all else may happen, which is simulated as a whole
 MAX_SIMULATED_JOBS = 150
-#: rollouts of a whole farm
+#: rollouts of a whole farm, each of which is a simulation; P90 is then about the second longest
 WHOLE_ROLLOUTS = 20
 #: real seconds after which a reply is not waited for: the process may just have been started
 PATIENCE = 5.0

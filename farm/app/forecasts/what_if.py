@@ -21,7 +21,7 @@ from farm.live.operating.answers import FarmImage
 from farm.results.formatting import after_caveat, spoken_span
 from farm.scenario import Scenario, TwinErrors
 from farm.scenario.model import NOT_DISTINGUISHABLE
-from farm.sim.rollouts.rollout import Fork, rollouts
+from farm.sim.rollouts.rollout import ROLLOUTS, Fork, rollouts
 from farm.sim.rollouts.wait_quantiles import Rollouts
 from farm.sim.world import Arrivals
 from farm.units import many
@@ -155,13 +155,15 @@ def what_if(
     image: FarmImage,
     changes: Sequence[str] = (),
     *,
-    count: int = 100,
+    count: int = ROLLOUTS,
     seed: int = 1,
     arrivals: bool | None = None,
     limit: int = 0,
     on_share: Callable[[float], object] = float,
 ) -> WhatIf:
     """Simulate a farm ``count`` times from its present state, as it is and with the changes.
+
+    The image is simulated in this process: the farm that it is of is not asked, nor changed.
 
     Args:
         image: the farm.

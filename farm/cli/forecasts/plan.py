@@ -24,7 +24,16 @@ from farm.results.output_file import check_output
 from farm.results.summary.objectives import Term, check_pools, parse_objective
 from farm.scenario import Scenario, load_scenario
 from farm.scenario.model import NOT_DISTINGUISHABLE
-from farm.sim.capacity_planning import PlanOptions, Point, SizePlan, Tried, pools_to_size
+from farm.sim.capacity_planning import (
+    CONFIDENCE,
+    MOST_BUILDERS,
+    REPLICATIONS,
+    PlanOptions,
+    Point,
+    SizePlan,
+    Tried,
+    pools_to_size,
+)
 from farm.terminal.cells import folding, numbers
 from farm.terminal.error_messages import on_interrupt
 from farm.terminal.options import AsJson, Overrides, Plot, Quiet, ScenarioFile, as_typed
@@ -41,9 +50,11 @@ def plan(
     slo: Annotated[str, typer.Option(metavar="OBJECTIVE")],
     sets: Overrides = None,
     vary: Annotated[list[str] | None, typer.Option(metavar="KEY=V1,V2")] = None,
-    replications: Annotated[int, typer.Option("--replications", "-n", min=1, max=1000)] = 10,
-    confidence: float = 0.95,
-    most: Annotated[int, typer.Option(min=1)] = 10_000,
+    replications: Annotated[
+        int, typer.Option("--replications", "-n", min=1, max=1000)
+    ] = REPLICATIONS,
+    confidence: float = CONFIDENCE,
+    most: Annotated[int, typer.Option(min=1)] = MOST_BUILDERS,
     price: Annotated[list[str] | None, typer.Option(metavar="[POOL=]PRICE")] = None,
     plot: Plot = None,
     every: Annotated[bool, typer.Option("--all")] = False,

@@ -11,6 +11,7 @@ from farm.app.forecasts.what_if import JobForecast, PlatformForecast, WhatIf, wh
 from farm.app.long_running.snapshots import image_from
 from farm.results.formatting import sentence
 from farm.scenario import TwinErrors
+from farm.sim.rollouts.rollout import ROLLOUTS
 from farm.terminal.cells import numbers, texts
 from farm.terminal.error_messages import on_interrupt
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Overrides, Redis
@@ -31,7 +32,7 @@ def whatif(
     sets: Overrides = None,
     redis: Redis = None,
     folder: Dir = DEFAULT_DIR,
-    count: Annotated[int, typer.Option("--rollouts", min=1, max=100_000)] = 100,
+    count: Annotated[int, typer.Option("--rollouts", min=1, max=100_000)] = ROLLOUTS,
     seed: int = 1,
     arrivals: Annotated[bool | None, typer.Option("--arrivals/--no-arrivals")] = None,
     limit: Annotated[int, typer.Option(min=0)] = 10,

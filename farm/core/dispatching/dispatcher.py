@@ -133,8 +133,8 @@ class Dispatcher:
         pool.busy_slots += 1
         builder.busy = busy = builder.busy + 1
         builder.active_at = at
-        builder.used = used = builder.used + 1
-        if used == builder.builder.uses:
+        builder.used += 1
+        if builder.used_up:
             self.drain(builder, at)
         elif busy < len(builder.slots):
             builder.group.free.offer(builder)

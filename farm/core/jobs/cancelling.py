@@ -49,7 +49,11 @@ class Canceller:
                 self._stop(state, cause, reason)
 
     def fail_fast(self, at: float) -> None:
-        """Cancel the rest of each matrix with a job that failed just now, if the rules say so."""
+        """Cancel the rest of each matrix with a job that failed just now, if the rules say so.
+
+        Which failed is read from the commands of this event. So it is called once the ends are
+        among these, and before the slots are offered again, which the rest would take.
+        """
         if not self.book.rules.fail_fast:
             return
         for command in tuple(self.book.out):

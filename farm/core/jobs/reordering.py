@@ -37,7 +37,11 @@ class Reorderer:
         self.rekeyed: set[str] = set()
 
     def change_priority(self, event: events.PriorityChanged) -> None:
-        """Change the level, score or priority of a job that waits, or is blocked."""
+        """Change the level, score or priority of a job that waits, or is blocked.
+
+        A larger level or score goes first, a smaller priority. The change is one of the job itself,
+        so it holds under any later policy, whose key is made of the job as it is then.
+        """
         state = self._book.by_id.get(event.job)
         if state is None or state.abandoned:
             raise StaleEventError

@@ -49,7 +49,7 @@ class PolicyOptions(msgspec.Struct, frozen=True):
     """The options of a policy in a scenario."""
 
     #: seconds of run time that a second in the queue weighs (the ageing policies)
-    aging_factor: float = 10.0
+    aging_factor: float = ageing.AGING_FACTOR
     #: ``linear``, or ``matrix``: each matrix sorted, the matrices in order of release
     aging: str = "linear"
     #: seed of the ``random`` policy

@@ -16,6 +16,10 @@ from functools import partial
 
 from farm.core.model import Job
 
+#: seconds of run time that a second of waiting weighs, unless the scenario says otherwise: a job
+#: that has waited for a minute passes one that came now and differs by less than ten minutes
+AGING_FACTOR = 10.0
+
 
 def make(
     factor: float, aging: str, *, longest_first: bool

@@ -58,6 +58,12 @@ class PlatformGrace:
         self._canceller.fail_fast(at)
 
     def _has_builders(self, lane: Lane) -> bool:
+        """Return whether a builder for these jobs is there, or boots.
+
+        One that is drained or out of service counts: an operator may let it take jobs again, which
+        is no reason for failing them. (``UnrunnableJobs`` also counts builders that may yet be
+        requested, and none that are out of service: then no arrival is to come.)
+        """
         there = (state for group in lane.groups for state in group.free.members())
         if any(state.builder.takes_jobs and not state.retiring for state in there):
             return True

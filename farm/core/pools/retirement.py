@@ -11,7 +11,8 @@ from farm.core.state.working_state import BuilderLife, BuilderState
 def surplus_of(spec: PoolSpec, builders: Iterable[BuilderLife], requested: Sized) -> int:
     """Return how many builders a fixed pool has too many; negative: too few.
 
-    Those that have been asked to leave do not count.
+    Those that have been asked to leave do not count: they are not stopped twice. (What
+    ``PoolKeeper.replace`` requests counts them, as a successor waits until they have left.)
     """
     there = sum(b.builder.pool == spec.name and not b.retiring for b in builders)
     return there + len(requested) - spec.builders

@@ -38,8 +38,11 @@ from farm.forecasts.runtime.interface import (
     speed_of,
 )
 
-#: runs remembered of a kind, and of any other group of jobs
-KEPT_OF_KIND, KEPT = 200, 15
+#: runs remembered of a kind: its median is to be steady, and follows a change within half of them
+KEPT_OF_KIND = 200
+#: runs remembered of any other group of jobs, such as a user's: the last ones are most alike, and a
+#: job belongs to a dozen groups
+KEPT = 15
 #: estimates of a way that were held against runs before it may take the median's place
 TRIED = 20
 #: its mean error by then, as a share of the median's; and that of the way between it and another
@@ -50,7 +53,8 @@ QUARTER = 6 * 3600.0
 #: no run, error or ratio counts as more: sums stay finite
 LONGEST, TINY = 1e12, 1e-9
 
-KIND = "the kind's median"
+OF_KIND = "the kind"
+KIND = f"{OF_KIND}'s median"
 DECLARED = "declared time, as the kind's came out"
 BETWEEN = "between the kind's median and its declared times"
 #: whose errors are those of all kinds
@@ -123,7 +127,7 @@ class Learned(RuntimeEstimator):
             )
             self._distances = squares, products
         for way, group in _groups(job):
-            _remember(self._runs, group, work, KEPT_OF_KIND if way == "the kind" else KEPT)
+            _remember(self._runs, group, work, KEPT_OF_KIND if way == OF_KIND else KEPT)
         if is_time(job.declared_time) and job.declared_time:
             _remember(self._runs, _declared_group(job), work / job.declared_time, KEPT_OF_KIND)
 
@@ -205,7 +209,7 @@ class Learned(RuntimeEstimator):
 def _groups(job: Job) -> Iterator[tuple[str, str]]:
     """Yield in which ways a job is like others, each with the name of its group."""
     kind = job.kind
-    yield "the kind", f"kind {kind}"
+    yield OF_KIND, f"kind {kind}"
     yield "the name but for numbers", _stem_group(job)
     yield "kind and platform", f"kind {kind} on {job.platform}"
     day = int((job.arrived_at or 0.0) // QUARTER % 4)

@@ -15,6 +15,10 @@ import msgspec
 from farm.live.protocol.roster import Dispatch, HostState, Roster
 from farm.live.wire.messages import Beat, HostCommand
 
+#: heartbeats in a row that do not show a started attempt before it counts as missing: when the
+#: first was written, the command may have been in the host's hands just then
+MISSED_BEATS = 2
+
 
 class Patience(msgspec.Struct, frozen=True):
     """How long the scheduler waits before it does something about silence (real seconds)."""
@@ -106,7 +110,7 @@ class FailureDetector:
         self, dispatch: Dispatch, now: float, again: list[HostCommand], lost: list[Dispatch]
     ) -> None:
         dispatch.missed += 1
-        if dispatch.missed < 2:  # at the first, the command may be in the host's hands just now
+        if dispatch.missed < MISSED_BEATS:
             return
         if dispatch.cancel is not None or dispatch.sendings >= self.patience.sendings:
             lost.append(dispatch)
@@ -117,6 +121,11 @@ class FailureDetector:
         again.append(dispatch.command)
 
     def _missing_builders(self, host: HostState, beat: Beat, now: float) -> list[HostCommand]:
+        """Return the commands to play and retire builders that a heartbeat does not show.
+
+        They are sent again without a limit: no job is lost with them, and a host that takes no
+        commands at all is found stuck.
+        """
         old = now - self.patience.grace
         again: list[HostCommand] = []
         for builder in list(_not_shown(host, beat)):

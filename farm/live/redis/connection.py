@@ -25,7 +25,10 @@ OLDEST_SERVER = (6, 2)
 
 
 def redacted(url: str) -> str:
-    """Return the URL with its passwords replaced by ``***``."""
+    """Return the URL with its passwords replaced by ``***``: for every message that has a URL.
+
+    Errors of redis-py and Celery name host and port alone.
+    """
     url = re.sub(r"(://[^:@/]*:).*@", r"\1***@", url)
     return re.sub(r"(password=)[^&#]*", r"\1***", url)
 

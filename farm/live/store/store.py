@@ -239,7 +239,8 @@ class Store:
     def known(self, job_ids: Sequence[str]) -> dict[str, str]:
         """Return the content digests of those jobs that are there, live or ended (if still kept).
 
-        Of what cannot be read it is empty. Raises LostWritesError.
+        Of what cannot be read it is empty, which is no job's: such an id counts as another job's.
+        Raises LostWritesError.
         """
         found: dict[str, str] = {}
         for names in pieces(job_ids, RECORDS_AT_ONCE):
