@@ -1,153 +1,166 @@
 """Intervals of dispatch estimates that hold as often as they say, by the farm's own past errors.
 
-A forecast's own spread says which of two jobs is the less certain, but is too narrow: it does not
-know what the forecast does not model, such as a rate that changes, whose errors are a share of the
-wait. The geometric mean of the two is the unit of errors. How far the truth was off is known of
-every job that was dispatched; the quantiles of these errors are those of the next one (split
-conformal prediction: Lei and others, JASA 113, 2018). Waits that go on count as well, as longer
-than they are now: short ones alone would be too early.
+Rollouts say which of two jobs is the less certain, but not how uncertain both are: they do not know
+what they do not model. So each side of a forecast, from its median to its P10 and from its median
+to its P90, is scaled. A scale follows the errors: it grows where the truth was outside more often
+than in one job of ten, and shrinks where that was rarer (adaptive conformal inference: Gibbs and
+Candès, NeurIPS 2021, on a logarithmic scale). It is there from the first job on, when it is 1: the
+rollouts' own range, which is then said to be unproven.
 
-Farms are busy at one time and idle at another, so each level that held too often, or not often
-enough, moves by a step (adaptive conformal inference: Gibbs and Candès, NeurIPS 2021), beyond the
-largest error if need be. What was told while a queue grew, before any of its errors was known, has
-one error in common: the more of them became known since a forecast, the less it moves.
+What was told while a queue grew, before any of its errors was known, has one error in common: the
+more of them became known since a forecast, the less a scale moves. A wait that has outlasted its
+P90 is an error that is known before it ends.
 
-Each platform learns from its own jobs. No interval is told, but its levels move, before ``SPANS``
-waits one after the other, and ``LEAST`` in all, and for a wait that would be far longer than all
-whose end is known, as when a queue grows for hours: none is better than a false one.
+Jobs of a platform are alike, those of one level or of one party under fair share are more alike,
+and so are short or long forecasts. A scale is the product of one for each of these groups.
 """
 
 from __future__ import annotations
 
+import bisect
+import heapq
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 import msgspec
-import numpy as np
 
-from farm.columns import Floats
 from farm.core.events import Event, JobStarted
 from farm.core.scheduler import Scheduler
 from farm.core.state.working_state import JobState
-from farm.forecasts.dispatch.at_submission import Forecast, executing
-from farm.forecasts.runtime.survival import survival
+from farm.forecasts.dispatch.at_submission import Forecast, WaitRange, executing
+from farm.forecasts.runtime.interface import latest
 
 LEVELS = tuple(number / 10 for number in range(1, 10))
 """The quantiles of an estimate."""
+MEDIAN = LEVELS.index(0.5)
 
-#: errors from which there is an interval, and waits among them none of which overlaps another
-LEAST, SPANS = 20, 4
-#: errors from which levels move
-TRIED = 8
-#: errors remembered of a platform
-KEPT = 200
-#: by how much a level moves that held or did not, at most; and all of those together that were told
-#: between two errors
-STEP, TOGETHER = 0.05, 0.15
-#: how far a level may move
+#: the share of jobs that are to be dispatched before P10, and after P90
+OUTSIDE = 0.1
+#: past errors from which a range is proven
+LEAST = 20
+#: past forecasts of a group whose share that held is told
+LATELY = 100
+#: by how much the logarithm of a scale moves after an error, at most, in all groups together
+STEP = 0.3
+#: the largest logarithm of a scale
 FARTHEST = 1.0
-#: the least spread: seconds by which even a sure forecast may err
+#: seconds by which even a sure forecast may err
 LEAST_SPREAD = 2.0
-#: of the middle four fifths of a normal distribution, in standard deviations
-WIDTH = 2.563
-#: the error that all rollouts have in common, as a share of the wait
-COMMON = 0.2
-#: how many times as long as the longest known wait another may be
-FAR = 1.5
-#: by how many times its distance from the median a quantile grows when its level grows by 1
-BEYOND = 2.0
+#: forecasts of waits between two of these (seconds) have errors in common
+HORIZONS = (60.0, 300.0, 1800.0, 7200.0)
 #: tolerance: a certain estimate is met exactly except for rounding
 ROUNDING = 1e-6
 
 
-class _Given(msgspec.Struct, frozen=True):
+class Given(msgspec.Struct, frozen=True):
     """A forecast whose truth is not known yet."""
 
     at: float
-    median: float
-    #: the unit of errors, seconds
-    spread: float
-    #: the calibrated quantiles, as waits; none if there were too few errors
-    waits: tuple[float, ...]
-    #: errors that were known when it was made
+    #: waits
+    p10: float
+    p90: float
+    #: those of its job, the platform first
+    groups: tuple[str, ...]
+    #: errors of its platform that were known when it was made
     known: int
 
-    def error(self, at: float) -> float:
-        """Return by how many spreads a dispatch at this instant would be later than expected."""
-        return (at - self.at - self.median) / self.spread
+
+class GroupMemory(msgspec.Struct):
+    """What past errors say of one group of jobs."""
+
+    #: how many there were
+    errors: int = 0
+    #: logarithms of the scales of the sides
+    early: float = 0.0
+    late: float = 0.0
+    #: whether the last forecasts held
+    held: list[bool] = []
+
+    def learn(self, step: float, *, before: bool, after: bool) -> None:
+        """Learn that a job was dispatched before P10, after P90, or between them."""
+        self.errors += 1
+        self.early += step * (before - OUTSIDE)
+        self.late += step * (after - OUTSIDE)
+        self.early, self.late = (_limited(one) for one in (self.early, self.late))
+        self.held.append(not (before or after))
+        del self.held[:-LATELY]
 
 
-class PlatformMemory(msgspec.Struct):
-    """The forecasts and errors of a platform, which a farm's next scheduler takes over."""
+def _limited(logarithm: float) -> float:
+    return min(max(logarithm, -FARTHEST), FARTHEST)
 
+
+def _scale(logarithm: float) -> float:
+    return math.exp(_limited(logarithm))
+
+
+class CalibrationMemory(msgspec.Struct):
+    """What one estimator's forecasts have taught, which a farm's next scheduler takes over."""
+
+    groups: dict[str, GroupMemory] = {}
     #: forecasts by job
-    open: dict[str, list[_Given]] = {}
-    #: instants of the forecasts, their errors and the waits, by the instant of the dispatch
-    errors: list[tuple[float, float, float]] = []
-    #: by level: how far it has moved
-    shifts: list[float] = msgspec.field(default_factory=lambda: [0.0] * len(LEVELS))
-    #: all errors so far
-    known: int = 0
-    #: waits one after the other, and when the last one ended
-    spans: int = 0
-    span_ended_at: float = -1.0
-
-    def learn(self, given: _Given, at: float) -> None:
-        """Learn the truth about a forecast: its job was dispatched at this instant."""
-        self.errors.append((given.at, given.error(at), at - given.at))
-        del self.errors[:-KEPT]
-        if given.at >= self.span_ended_at:
-            self.spans, self.span_ended_at = self.spans + 1, at
-        if given.waits:
-            held = at - given.at <= np.array(given.waits) + ROUNDING
-            step = min(STEP, TOGETHER / (1 + self.known - given.known))
-            moved = self.shifts + step * (np.array(LEVELS) - held)
-            self.shifts = np.clip(moved, -FARTHEST, FARTHEST).tolist()
-        self.known += 1
-
-    def quantiles(self, at: float) -> Floats | None:
-        """Return those of the next error, by level; None: too little is known."""
-        going = [given for of_job in self.open.values() for given in of_job]
-        if len(self.errors) < TRIED:
-            return None
-        since = min(asked_at for asked_at, *_ in self.errors)
-        known = np.array([error for _, error, _ in self.errors])
-        bounds = np.array([given.error(at) for given in going if given.at >= since])
-        return _quantiles(known, bounds, np.array(LEVELS) + self.shifts)
+    given: dict[str, list[Given]] = {}
 
 
 class ForecastCalibration:
     """What has become of one estimator's forecasts, and the quantiles of the next ones."""
 
     def __init__(self) -> None:
-        self.platforms: dict[str, PlatformMemory] = {}
-        self._platform_of: dict[str, PlatformMemory] = {}
+        self.memory = CalibrationMemory()
+        #: when a waiting job has outlasted the P90 of a forecast
+        self._overdue: list[tuple[float, str]] = []
 
     def calibrate(
-        self, platform: str, at: float, forecasts: Sequence[tuple[str, Sequence[float]]]
-    ) -> list[tuple[float, ...]]:
-        """Remember forecasts; return the calibrated quantiles of each, or none.
+        self, groups: tuple[str, ...], at: float, job: str, waits: Sequence[float]
+    ) -> list[float]:
+        """Remember a forecast; return its calibrated quantiles.
 
         Args:
-            platform: what the jobs wait for.
+            groups: those of the job, its platform first.
             at: the present instant.
-            forecasts: each waiting job, and the quantiles of its wait: finite, by ``LEVELS``.
+            job: that waits.
+            waits: the quantiles of its wait: finite, by ``LEVELS``.
         """
-        its = self.platforms.setdefault(platform, PlatformMemory())
-        errors, found = its.quantiles(at), []
-        tells = len(its.errors) >= LEAST and its.spans >= SPANS
-        farthest = FAR * max((wait for *_, wait in its.errors), default=0.0)
-        for job, waits in forecasts:
-            median = waits[len(waits) // 2]
-            own = max((waits[-1] - waits[0]) / WIDTH, LEAST_SPREAD)
-            spread = max((own * COMMON * median) ** 0.5, LEAST_SPREAD)
-            made: tuple[float, ...] = ()
-            if errors is not None:
-                made = tuple(np.maximum(median + spread * errors, 0.0).tolist())
-            its.open.setdefault(job, []).append(_Given(at, median, spread, made, its.known))
-            self._platform_of[job] = its
-            found.append(made if tells and median <= farthest else ())
+        self._learn_overdue(at)
+        groups = (*groups, _horizon(groups[0], waits[MEDIAN]))
+        found = self._scaled(groups, waits)
+        known = latest(self.memory.groups, groups[0], GroupMemory()).errors
+        given = Given(at, found[0], found[-1], groups, known)
+        self.memory.given.setdefault(job, []).append(given)
+        heapq.heappush(self._overdue, (at + given.p90 + ROUNDING, job))
         return found
+
+    def range_of(self, groups: tuple[str, ...], waits: Sequence[float]) -> WaitRange:
+        """Return between which waits a job is dispatched, without remembering a forecast.
+
+        Args:
+            groups: those of the job, its platform first.
+            waits: the quantiles of its wait: finite, by ``LEVELS``.
+        """
+        found = self._scaled((*groups, _horizon(groups[0], waits[MEDIAN])), waits)
+        known = [its for name in groups if (its := self.memory.groups.get(name)) is not None]
+        proven = [its for its in known if its.errors >= LEAST]
+        # the narrowest group of which enough is known, else the widest
+        basis = (proven or known or [GroupMemory()])[-1 if proven else 0]
+        return WaitRange(
+            p10_time=found[0],
+            p90_time=found[-1],
+            is_proven=bool(proven),
+            errors=basis.errors,
+            coverage=sum(basis.held) / len(basis.held) if basis.held else None,
+        )
+
+    def _scaled(self, groups: Sequence[str], waits: Sequence[float]) -> list[float]:
+        """Return quantiles, by ``LEVELS``, whose sides are scaled by what past errors say."""
+        known = [its for name in groups if (its := self.memory.groups.get(name)) is not None]
+        median = waits[MEDIAN]
+        early = _side([median - wait for wait in waits[MEDIAN::-1]])
+        late = _side([wait - median for wait in waits[MEDIAN:]])
+        early_scale = _scale(sum(its.early for its in known))
+        late_scale = _scale(sum(its.late for its in known))
+        before = [max(median - early_scale * distance, 0.0) for distance in early[:0:-1]]
+        return before + [median + late_scale * distance for distance in late]
 
     def calibrated(
         self,
@@ -158,68 +171,97 @@ class ForecastCalibration:
     ) -> list[Forecast]:
         """Remember forecasts for waiting jobs; return them with calibrated quantiles."""
         self._forget(scheduler)
-        found = list(forecasts)
-        places: dict[str, list[int]] = {}
-        for place, state in enumerate(jobs):
-            if found[place].quantiles_at:
-                places.setdefault(str(executing(state).job.platform), []).append(place)
-        for platform, some in places.items():
-            calibrated = self.calibrate(
-                platform,
-                at,
-                [
-                    (executing(jobs[n]).job.id, [one - at for one in found[n].quantiles_at])
-                    for n in some
-                ],
-            )
-            for n, waits in zip(some, calibrated, strict=True):
-                quantiles_at = tuple(wait + at for wait in waits)
-                found[n] = msgspec.structs.replace(found[n], quantiles_at=quantiles_at)
+        found = []
+        for state, forecast in zip(jobs, forecasts, strict=True):
+            if forecast.quantiles_at:
+                waits = [instant - at for instant in forecast.quantiles_at]
+                job = executing(state).job.id
+                calibrated = self.calibrate(groups_of(state), at, job, waits)
+                quantiles_at = tuple(wait + at for wait in calibrated)
+                found.append(msgspec.structs.replace(forecast, quantiles_at=quantiles_at))
+            else:
+                found.append(forecast)
         return found
 
     def take(self, event: Event, scheduler: Scheduler) -> None:
         """Learn from the farm's next event."""
-        if type(event) is JobStarted and event.job in self._platform_of:
+        if type(event) is JobStarted and event.job in self.memory.given:
             state = scheduler.jobs.get(event.job)
             dispatched_at = None if state is None else state.dispatched_at
             self.dispatched(event.job, event.at if dispatched_at is None else dispatched_at)
 
     def dispatched(self, job: str, at: float) -> None:
         """Learn the truth about a job's forecasts."""
-        if (its := self._platform_of.pop(job, None)) is not None:
-            for given in its.open.pop(job):
-                its.learn(given, at)
+        for given in self.memory.given.pop(job, ()):
+            wait = at - given.at
+            before = wait < given.p10 - ROUNDING
+            self._learn(given, before=before, after=wait > given.p90 + ROUNDING)
+
+    def _learn_overdue(self, at: float) -> None:
+        """Learn of the jobs that have waited longer than their P90, and still wait."""
+        overdue = self._overdue
+        while overdue and overdue[0][0] < at:
+            _, job = heapq.heappop(overdue)
+            given = self.memory.given.pop(job, [])
+            for one in given:
+                if one.at + one.p90 + ROUNDING < at:
+                    self._learn(one, before=False, after=True)
+            if waiting := [one for one in given if one.at + one.p90 + ROUNDING >= at]:
+                self.memory.given[job] = waiting
+
+    def _learn(self, given: Given, *, before: bool, after: bool) -> None:
+        groups = self.memory.groups
+        platform = latest(groups, given.groups[0], GroupMemory())
+        step = STEP / (1.0 + STEP * (platform.errors - given.known))
+        for name in given.groups:
+            its = latest(groups, name, GroupMemory())
+            its.learn(step / len(given.groups), before=before, after=after)
 
     def _forget(self, scheduler: Scheduler) -> None:
         """Forget jobs that were never dispatched, or while no scheduler was there."""
-        for job in list(self._platform_of):
+        for job in list(self.memory.given):
             state = scheduler.jobs.get(job)
             if state is None or state.started_at is not None:
                 self.drop(job)
 
     def drop(self, job: str) -> None:
         """Forget a job: it was no long wait."""
-        self._platform_of.pop(job).open.pop(job)
+        self.memory.given.pop(job, None)
 
-    def load(self, platforms: Mapping[str, object]) -> None:
-        """Take over another one's ``platforms``, decoded; nothing if they cannot be read."""
+    def dump(self) -> Mapping[str, object]:
+        """Return what has been learned, for ``load``."""
+        return {"groups": self.memory.groups, "given": self.memory.given}
+
+    def load(self, state: Mapping[str, object]) -> None:
+        """Take over what another one dumped, decoded; nothing if it cannot be read."""
         with suppress(msgspec.ValidationError):
-            self.platforms = msgspec.convert(platforms, dict[str, PlatformMemory])
-        for its in self.platforms.values():
-            self._platform_of.update(dict.fromkeys(its.open, its))
+            self.memory = msgspec.convert(state, CalibrationMemory)
+        self._overdue = [
+            (given.at + given.p90 + ROUNDING, job)
+            for job, of_job in self.memory.given.items()
+            for given in of_job
+        ]
+        heapq.heapify(self._overdue)
 
 
-def _quantiles(known: Floats, bounds: Floats, levels: Floats) -> Floats:
-    """Return quantiles of the next value, of which some are only known to be larger than a bound.
+def groups_of(state: JobState) -> tuple[str, ...]:
+    """Return the groups of a waiting job, the widest first: its platform, and party or level."""
+    state = executing(state)
+    platform = str(state.job.platform)
+    if state.path:
+        return platform, f"{platform} of {state.path[0]}"
+    return platform, f"{platform} at level {state.job.level}"
 
-    Linear between two values; of n that are known the i-th is that of level i/(n + 1).
-    """
-    always = np.full(len(known), -np.inf), np.full(len(bounds), -np.inf)
-    weights = survival(known, always[0], bounds, always[1]).weights
-    order = known.argsort(kind="stable")
-    values = np.append(known[order], max(known.max(), bounds.max(initial=-np.inf)))
-    places = np.append(weights[order].cumsum(), 1.0) * len(known) / (len(known) + 1)
-    found = np.interp(levels, places, values)
-    beyond = np.maximum(levels - places[-1], np.minimum(levels - places[0], 0.0))
-    found += BEYOND * np.abs(beyond) * (found - np.interp(0.5, places, values))
-    return np.asarray(np.maximum.accumulate(found))
+
+def _horizon(platform: str, wait: float) -> str:
+    """Return the group of the forecasts of a platform that are about as long."""
+    return f"{platform} within {bisect.bisect(HORIZONS, wait)}"
+
+
+def _side(distances: Sequence[float]) -> Sequence[float]:
+    """Return distances from a median, none to all; at least as if they were evenly spread."""
+    longest = distances[-1]
+    if longest >= LEAST_SPREAD:
+        return distances
+    places = len(distances) - 1
+    return [LEAST_SPREAD * place / places for place in range(places + 1)]

@@ -14,7 +14,8 @@ from farm.core.model import Job
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.scheduler import Scheduler
 from farm.core.state.working_state import JobState, JobStatus
-from farm.forecasts.dispatch.at_submission import Forecast
+from farm.forecasts.dispatch.at_submission import Forecast, WaitRange
+from farm.forecasts.dispatch.forecast_intervals import ForecastCalibration, groups_of
 from farm.forecasts.dispatch.in_steps import QueueSweep
 from farm.forecasts.dispatch.recent_errors import Lately
 from farm.forecasts.runtime.interface import JobProgress, RuntimeEstimator
@@ -44,7 +45,9 @@ class Asked(Protocol):
 
 
 class RolloutAnswers(Protocol):
-    """What can roll out the farm's present state."""
+    """What can roll out the farm's present state; ``run_times``: the source of run times."""
+
+    run_times: str
 
     def ask(self, jobs: Sequence[str], patience: float) -> Asked | None:
         """Ask about waiting jobs; None: that is too dear now. ``patience``: real seconds."""
@@ -58,7 +61,7 @@ class Questions:
 
     ``clock``: farm time; ``reply``: given an answer, and the question that it is to; ``progress``:
     what a running attempt reported last; ``rollouts``: None: the formula answers alone;
-    ``lately``: how good a method, given its rules, was.
+    ``lately``: how good a method, given its rules, was; ``calibration``: of the rollouts.
     """
 
     def __init__(
@@ -69,6 +72,7 @@ class Questions:
         progress: ProgressOf = lambda _: None,
         rollouts: RolloutAnswers | None = None,
         lately: Callable[[str], Lately | None] = lambda _: None,
+        calibration: ForecastCalibration | None = None,
     ) -> None:
         self._scheduler = scheduler
         self._clock = clock
@@ -76,6 +80,7 @@ class Questions:
         self._progress = progress
         self._rollouts = rollouts
         self._lately = lately
+        self._calibration = calibration or ForecastCalibration()
         self._waiting: deque[Ask] = deque()
         self._work: Generator[bool, None, Answer] | None = None
 
@@ -114,7 +119,7 @@ class Questions:
         executing = state.leader or state
         more: dict[str, object] = {}
         if state.status is JobStatus.BLOCKED:
-            rolled = yield from self._rolled(state.job, at)
+            rolled = yield from self._rolled(state, at)
             found = _blocked(msgspec.structs.replace(found, **rolled), state, scheduler, at)
             return Answer(at=at, job=found, decision=decision)
         if executing.slot is None:
@@ -123,7 +128,7 @@ class Questions:
             queue = executing.lane.queue
             if isinstance(queue, FairShareQueue):
                 more["turns"] = queue.turns(executing)
-            more |= yield from self._rolled(state.job, at)
+            more |= yield from self._rolled(state, at)
         elif executing.started_at is not None:
             builder, elapsed = executing.slot.builder.builder, at - executing.started_at
             reported = self._progress(executing)
@@ -142,10 +147,11 @@ class Questions:
         )
         return Answer(at=at, job=found, decision=decision)
 
-    def _rolled(self, job: Job, at: float) -> Generator[bool, None, dict[str, object]]:
+    def _rolled(self, state: JobState, at: float) -> Generator[bool, None, dict[str, object]]:
         """Return the rollouts' answer on a waiting job; empty: there is none."""
         if self._rollouts is None:
             return {}
+        job = state.job
         asked = self._rollouts.ask([job.id], PATIENCE)
         if asked is None:
             return {"no_rollouts": "rollouts are too dear for this farm now"}
@@ -159,10 +165,18 @@ class Questions:
         return {
             "method": "rollouts",
             "dispatch_in_time": None if start is None else max(0.0, start - at),
+            "dispatch_range": self._range_of(state, forecast, at),
             "rollouts": asked.rollouts,
             "past_run_times": known,
             "drawn_from": drawn_from,
         }
+
+    def _range_of(self, state: JobState, forecast: Forecast, at: float) -> WaitRange | None:
+        """Return the range of a forecast, by what became of earlier ones."""
+        if not forecast.quantiles_at:
+            return None
+        waits = [max(0.0, instant - at) for instant in forecast.quantiles_at]
+        return self._calibration.range_of(groups_of(state), waits)
 
 
 def _known_at_once(state: JobState, scheduler: Scheduler) -> tuple[Waiting, bool]:

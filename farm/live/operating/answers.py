@@ -13,6 +13,7 @@ from farm.core.dispatching.decisions import Decision
 from farm.core.queues.fair_share.turn_explanation import Turn
 from farm.core.rules import Choices
 from farm.core.state.snapshot import FarmSnapshot
+from farm.forecasts.dispatch.at_submission import WaitRange
 from farm.forecasts.dispatch.recent_arrivals import RecentArrivals
 from farm.forecasts.dispatch.recent_errors import Lately
 from farm.forecasts.runtime.interface import JobProgress
@@ -60,6 +61,8 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     may_grow: bool = False
     #: seconds until it is dispatched, as estimated; None: no builder could run it
     dispatch_in_time: float | None = None
+    #: the range of that; None: by the formula, which has none
+    dispatch_range: WaitRange | None = None
     #: by which method, and how good that was lately; of rollouts: how many, how many past run times
     #: of its kind there are, and what its run time is drawn from
     method: Method = "formula"

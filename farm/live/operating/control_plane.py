@@ -72,7 +72,8 @@ class ControlPlane:
         self._keep_ended = keep_ended
         self._pools = PoolReporter(scheduler, farm.protocol, farm.clock)
         self._lost = LostBuilders(scheduler)
-        self._learned = LearnedSaver(scheduler, calibrations or {}, learned)
+        calibrations = calibrations or {}
+        self._learned = LearnedSaver(scheduler, calibrations, learned)
         self._arrivals = ArrivalMemory(MOST_JOBS)
         self._images = Images()
         self._questions = Questions(
@@ -82,6 +83,7 @@ class ControlPlane:
             farm.protocol.progress_of,
             rollouts,
             self._learned.errors.of,
+            None if rollouts is None else calibrations.get(rollouts.run_times),
         )
         farm.add_step(self._questions.step)
         self._schedule = ReportSchedule(farm.protocol, farm.clock)

@@ -60,7 +60,7 @@ class LearnedSaver:
             SchedulerMemory(
                 statistics=statistics_of(self._scheduler.estimator),
                 trees=trees_of(self._scheduler),
-                calibrations={name: one.platforms for name, one in self._calibrations.items()},
+                calibrations={name: one.dump() for name, one in self._calibrations.items()},
                 lately=self.errors.memory,
             )
         )

@@ -15,7 +15,7 @@ from farm.core.pools.spec import PoolSpec
 from farm.core.state.snapshot import JobRecord
 from farm.core.state.working_state import BuilderRequest
 from farm.forecasts.dispatch import recent_errors
-from farm.forecasts.dispatch.at_submission import Forecast
+from farm.forecasts.dispatch.at_submission import Forecast, WaitRange
 from farm.forecasts.dispatch.recent_errors import Lately, RecentErrors
 from farm.live.operating.answering import Questions
 from farm.live.operating.answers import Answer, Waiting
@@ -169,6 +169,8 @@ def test_the_farm_keeps_working_while_a_question_is_answered(farm: Ledger):
 class Rolled:
     """Rollouts that answer at the third look, or are too dear."""
 
+    run_times = "declared"
+
     def __init__(self, start_at: float | None, *, dear: bool = False) -> None:
         self.start_at, self.dear, self.looks = start_at, dear, 0
         self.forecasts: dict[str, Forecast] = {}
@@ -185,7 +187,9 @@ class Rolled:
         """Whether they have answered."""
         self.looks += 1
         if self.looks == 3:
-            self.forecasts, self.rollouts = {self.jobs[0]: Forecast(self.start_at)}, 50
+            start_at = self.start_at
+            known = () if start_at is None else tuple(start_at + n for n in range(-4, 5))
+            self.forecasts, self.rollouts = {self.jobs[0]: Forecast(start_at, None, known)}, 50
         return self.looks == 3
 
     def basis(self, job: Job) -> tuple[int, str]:
@@ -205,6 +209,7 @@ def test_how_an_estimate_was_made(farm: Ledger):
     assert formula == 17.0
     rolled = told(farm, "c", rollouts=Rolled(2.0 + 9.0), lately=was.get)
     assert (rolled.method, rolled.dispatch_in_time) == ("rollouts", 9.0)
+    assert rolled.dispatch_range == WaitRange(5.0, 13.0)
     assert (rolled.rollouts, rolled.past_run_times, rolled.drawn_from) == (50, 3, "all kinds")
     assert (rolled.lately, rolled.formula_in_time) == (was["rollout"], formula)
     assert rolled.differs.startswith("the formula adds up waits that pass side by side")

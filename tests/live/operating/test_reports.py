@@ -29,7 +29,7 @@ from farm.core.events import (
 )
 from farm.core.model import Builder, Job, Platform
 from farm.core.pools.spec import MAX_STARTS
-from farm.forecasts.dispatch.forecast_intervals import LEAST_SPREAD, ForecastCalibration
+from farm.forecasts.dispatch.forecast_intervals import ForecastCalibration
 from farm.forecasts.dispatch.recent_errors import Lately
 from farm.live.operating import client as client_module
 from farm.live.operating import control_plane, images, reporting
@@ -183,7 +183,8 @@ def test_the_next_scheduler_knows_how_right_estimates_were(lead: Lead):
     """The errors from which intervals are made, and what a user is told of the last ones."""
     leader, calibration = lead(), ForecastCalibration()
     control = leader.control(calibrations={"declared": calibration})
-    calibration.calibrate("amd64", 0.0, [("a", [float(n) for n in range(9)]), ("b", [5.0] * 9)])
+    for name in ("a", "b"):
+        calibration.calibrate(("amd64",), 0.0, name, [50.0 + n for n in range(9)])
     calibration.dispatched("a", 44.0)
     job = Job(id="c", service_time=1.0, platform=Platform("amd64"))
     control._learned.errors.memory.given["c"] = [("rollout", 10.0)]
@@ -193,9 +194,11 @@ def test_the_next_scheduler_knows_how_right_estimates_were(lead: Lead):
     after, follower = ForecastCalibration(), lead()
     another = follower.control(calibrations={"declared": after})
     assert another._learned.errors.of("rollout") == Lately(1, 1.0, 1.0)
-    after.dispatched("b", 60.0)
-    of_spread = [(0.0, error / LEAST_SPREAD, at) for error, at in ((40.0, 44.0), (55.0, 60.0))]
-    assert after.platforms["amd64"].errors == of_spread
+    after.dispatched("b", 54.0)
+    assert (after.memory.groups["amd64"].errors, after.memory.groups["amd64"].held) == (
+        2,
+        [False, True],
+    )
 
 
 @pytest.mark.parametrize("keys_of_jobs", [[], ["user"]])
