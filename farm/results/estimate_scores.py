@@ -4,6 +4,8 @@ Dispatches: every ``estimate-made`` against the job's first dispatch, so a posit
 jobs were dispatched earlier than estimated (a pessimistic estimate). Jobs that were dispatched at
 the instant of their submission needed no estimate: they are counted separately.
 
+Beside them stand two forecasts that need no model (``naive_forecasts``), over the same jobs.
+
 Run times, by the rung of the estimator's ladder: the run is replayed for an estimator without
 history, which estimates at each dispatch, for that builder, and learns from each end, as on the
 farm.
@@ -26,7 +28,8 @@ from farm.core.fields import json_name
 from farm.core.model import Builder, Job
 from farm.forecasts.runtime.interface import RuntimeEstimator
 from farm.results.formatting import readable_percent, spoken_span
-from farm.units import many
+from farm.results.naive_forecasts import Asked, QueueHistory
+from farm.units import format_roughly, many
 
 if TYPE_CHECKING:
     from farm.results.log.reader import Entry
@@ -43,6 +46,16 @@ ERRORS = ("bias_time", "mean_absolute_error_time", "median_absolute_error_time",
 MINUTE = 60.0
 MIN_BIAS_SHARE = 0.5
 """Share of the mean absolute error from which the bias is worth a word."""
+LAST_WAITS, THROUGHPUT = "last-waits", "throughput"
+"""The rules of the forecasts that need no model."""
+AIM = 0.8
+"""The share of jobs that should start between P10 and P90."""
+MIN_JOBS = 20
+"""Ranges of a part of the jobs from which it is said whether they may be trusted."""
+MAX_OFF = 0.05
+"""How far from ``AIM`` the share may be, beyond what chance explains (two standard errors)."""
+PENALTY = 2.0 / (1.0 - AIM)
+"""What a second outside of a range costs in the interval score, in seconds of its width."""
 
 
 def _errors(estimated: Numbers, true: Numbers) -> dict[str, float | None]:
@@ -62,8 +75,9 @@ class Accuracy(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     bias_time: float | None
     mean_absolute_error_time: float | None
     median_absolute_error_time: float | None
-    #: sum of absolute errors ÷ sum of true waits
+    #: sum of absolute errors ÷ sum of true waits; and of the errors with their sign
     relative_error: float | None
+    relative_bias: float | None
     # shares of the jobs whose error was at most 1 minute and 10 minutes
     within_minute: float | None
     within_ten_minutes: float | None
@@ -73,6 +87,10 @@ class Accuracy(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     within_p10_p90: float | None
     within_p10: float | None
     within_p90: float | None
+    #: mean length of P10 - P90, and Winkler's score: that length, and ten times by how much a
+    #: dispatch was outside; the smaller, the better
+    interval_time: float | None
+    interval_score_time: float | None
 
 
 class Bin(Accuracy, frozen=True, kw_only=True):
@@ -88,6 +106,13 @@ class PlatformScore(Accuracy, frozen=True, kw_only=True):
     """The estimates of one platform's jobs."""
 
     platform: str
+    scored: int
+
+
+class UrgencyScore(Accuracy, frozen=True, kw_only=True):
+    """The estimates of the jobs of one level of urgency."""
+
+    level: int
     scored: int
 
 
@@ -114,9 +139,14 @@ class Score(Accuracy, frozen=True, kw_only=True):
     scored: int
     root_mean_square_error_time: float | None
     by_platform: tuple[PlatformScore, ...]
+    by_level: tuple[UrgencyScore, ...]
     by_queue_length: tuple[Bin, ...]
     by_horizon: tuple[Bin, ...]
     calibration: tuple[Level, ...]
+    #: it needs no model: others should come nearer
+    naive: bool = False
+    #: in one sentence, whether these forecasts may be trusted, and where not
+    trust: str = ""
 
     @property
     def name(self) -> str:
@@ -134,6 +164,7 @@ class _Guesses(NamedTuple):
     #: a column for each of ``LEVELS``; NaN: none were given
     quantiles: Numbers
     platforms: Numbers
+    levels: Numbers
 
     def where(self, inside: NDArray[np.bool_]) -> _Guesses:
         return _Guesses(*(column[inside] for column in self))
@@ -153,15 +184,27 @@ class _Guesses(NamedTuple):
         # met exactly at the lower end is within
         from_low = some.true >= some.quantiles[:, 0] - ROUNDING
         errors = np.abs(self.estimated - self.true)
+        width, outside = some.width_and_misses()
+        total = float(self.true.sum())
+        bias = float((self.estimated - self.true).sum())
         return {
             **_errors(self.estimated, self.true),
+            "relative_bias": bias / total if total > 0 else None,
             "within_minute": _share(errors <= MINUTE),
             "within_ten_minutes": _share(errors <= 10 * MINUTE),
             "intervals": len(some.true),
             "within_p10_p90": _share(from_low & high),
             "within_p10": _share(low),
             "within_p90": _share(high),
+            "interval_time": _share(width),
+            "interval_score_time": _share(width + PENALTY * outside),
         }
+
+    def width_and_misses(self) -> tuple[Numbers, Numbers]:
+        """Return how long each range was, and by how much its job was outside of it, seconds."""
+        low, high = self.quantiles[:, 0], self.quantiles[:, P90]
+        early, late = np.maximum(low - self.true, 0.0), np.maximum(self.true - high, 0.0)
+        return high - low, early + late
 
 
 def _by(true: Numbers, quantiles: Numbers) -> Numbers:
@@ -172,12 +215,18 @@ def _share(held: Numbers) -> float | None:
     return float(held.mean()) if len(held) else None
 
 
-def score(entries: Iterable[Entry]) -> list[Score]:
-    """Return a score for each estimator (rules, run times), in order of appearance."""
+def score(entries: Iterable[Entry], *, naive: bool = False) -> list[Score]:
+    """Return a score for each estimator (rules, run times), in order of appearance.
+
+    ``naive``: also of the two forecasts without a model, over the same jobs; they come last.
+    """
     estimates: defaultdict[tuple[str, str], list[EstimateMade]] = defaultdict(list)
     dispatched: dict[str, tuple[float, Job]] = {}
+    history = QueueHistory()
     for entry in entries:
         event = entry.event
+        if naive:
+            history.take(event, entry.commands)
         if type(event) is EstimateMade:
             estimates[event.rules, event.run_times].append(event)
         for command in entry.commands:
@@ -186,7 +235,15 @@ def score(entries: Iterable[Entry]) -> list[Score]:
             elif type(command) is EndJob and command.dispatched_at is not None:
                 # a job that was served by another's execution
                 dispatched.setdefault(command.job.id, (command.dispatched_at, command.job))
-    return [_score(made, dispatched) for made in estimates.values()]
+    scores = [_score(made, dispatched) for made in estimates.values()]
+    plain: list[Score] = []
+    if naive and any(one.scored for one in scores):
+        plain = _naive_scores(estimates.values(), dispatched, history)
+    best = min((one for one in plain if one.scored), key=_relative_error, default=None)
+    return [
+        *(msgspec.structs.replace(one, trust=trust_of(one, best)) for one in scores),
+        *plain,
+    ]
 
 
 def answer_of(scores: Sequence[Score]) -> str:
@@ -194,7 +251,7 @@ def answer_of(scores: Sequence[Score]) -> str:
 
     Why the others are worse the tables tell; that they are is said here, too.
     """
-    scored = [one for one in scores if one.scored]
+    scored = [one for one in scores if one.scored and not one.naive]
     if not scored:
         return "no job of this run that waited has an estimate, so none can be scored"
     best = min(scored, key=_relative_error)
@@ -226,25 +283,156 @@ def _bias_of(score: Score) -> str:
     return ", for the most part too late" if bias > 0 else ", for the most part too early"
 
 
+def trust_of(score: Score, naive: Score | None) -> str:
+    """Say whether forecasts may be trusted, and where not: their ranges, and how near they are.
+
+    ``naive``: the better one of those without a model, None: there is none.
+    """
+    if score.intervals < MIN_JOBS:
+        few = (
+            "no range" if not score.intervals else f"a range of only {many(score.intervals, 'job')}"
+        )
+        text = f"whether they may be trusted is not known: {few} can be compared with what came"
+        return text + _nearer(score, naive)
+    held = f"{readable_percent(score.within_p10_p90)} of their ranges held"
+    parts = [
+        *((_horizon(one), one) for one in score.by_horizon),
+        *((one.platform, one) for one in score.by_platform if len(score.by_platform) > 1),
+        *((f"level {one.level}", one) for one in score.by_level if len(score.by_level) > 1),
+    ]
+    narrow = [f"{name} ({100 * share:.0f} %)" for name, one in parts if (share := _too_few(one))]
+    if _too_few(score):
+        text = f"they may not be trusted: {held}, which should be 80 %"
+        text += f"; the fewest {', '.join(narrow)}" if narrow else ""
+    elif narrow:
+        text = f"they may be trusted ({held}), but not {', '.join(narrow)}"
+    else:
+        text = f"they may be trusted: {held}"
+    if _off_aim(score) > 0:
+        text += ", so they are wider than they need to be"
+    return text + _nearer(score, naive)
+
+
+def _off_aim(one: Accuracy) -> float:
+    """Return by how much more of the ranges held than should, beyond what chance explains."""
+    if one.within_p10_p90 is None or one.intervals < MIN_JOBS:
+        return 0.0
+    chance = 2.0 * math.sqrt(AIM * (1.0 - AIM) / one.intervals)
+    off = one.within_p10_p90 - AIM
+    return math.copysign(max(0.0, abs(off) - MAX_OFF - chance), off)
+
+
+def _too_few(one: Accuracy) -> float | None:
+    """Return which share of the ranges held, if that is too few; None: they may be trusted."""
+    return one.within_p10_p90 if _off_aim(one) < 0 else None
+
+
+def _horizon(one: Bin) -> str:
+    """Return which forecasts a bin has, by how long they said that a job waits."""
+    if one.high is None:
+        return f"beyond {format_roughly(one.low)}"
+    if not one.low:
+        return f"below {format_roughly(one.high)}"
+    return f"from {format_roughly(one.low)} to {format_roughly(one.high)}"
+
+
+def _nearer(score: Score, naive: Score | None) -> str:
+    """Say which came nearer to the truth: these forecasts, or the better one without a model."""
+    if naive is None or score.relative_error is None or naive.relative_error is None:
+        return ""
+    ours, its = readable_percent(score.relative_error), readable_percent(naive.relative_error)
+    if score.relative_error < naive.relative_error:
+        return f"; they are off by {ours} of the wait, {NAIVE_WORDS[naive.rules]} by {its}"
+    return f"; {NAIVE_WORDS[naive.rules]} came nearer ({its} of the wait, not {ours})"
+
+
+NAIVE_WORDS = {
+    LAST_WAITS: "the median of the last 20 waits",
+    THROUGHPUT: "jobs ahead ÷ throughput",
+}
+"""What the forecasts without a model say a job will wait."""
+
+
+def _naive_scores(
+    estimates: Iterable[Sequence[EstimateMade]],
+    dispatched: Mapping[str, tuple[float, Job]],
+    history: QueueHistory,
+) -> list[Score]:
+    """Return the scores of the forecasts without a model, over all jobs that any other is of."""
+    asked: dict[str, EstimateMade] = {}
+    for made in estimates:
+        for one in made:
+            if one.job in dispatched and (one.waiting or one.dispatch_at != one.at):
+                asked.setdefault(one.job, one)
+    groups: defaultdict[str, list[EstimateMade]] = defaultdict(list)
+    for one in asked.values():
+        platform = str(dispatched[one.job][1].platform)
+        history.platforms[platform].queued_at.setdefault(one.job, _asked_at(one))
+        groups[platform].append(one)
+    waits, by_throughput = [], []
+    ordered = [one for group in groups.values() for one in group]
+    for platform, group in groups.items():
+        at = np.array([_asked_at(one) for one in group])
+        found = history.platforms[platform].forecasts(Asked([one.job for one in group], at), LEVELS)
+        waits.append(found.last_waits)
+        by_throughput.append(found.by_throughput)
+    guesses = _guesses(ordered, dispatched)
+    quantiles, rates = np.concatenate(waits), np.concatenate(by_throughput)
+    medians = quantiles[:, LEVELS.index(0.5)]
+    return [
+        _naive_score(LAST_WAITS, guesses._replace(estimated=medians, quantiles=quantiles)),
+        _naive_score(
+            THROUGHPUT,
+            guesses._replace(estimated=rates, quantiles=np.full_like(quantiles, np.nan)),
+        ),
+    ]
+
+
+def _naive_score(rules: str, guesses: _Guesses) -> Score:
+    known = guesses.where(~np.isnan(guesses.estimated))
+    return _score_of(
+        known,
+        rules=rules,
+        run_times="",
+        given=len(guesses.true),
+        without=len(guesses.true) - len(known.true),
+        at_once=0,
+        undispatched=0,
+        naive=True,
+    )
+
+
 def _score(made: Sequence[EstimateMade], dispatched: Mapping[str, tuple[float, Job]]) -> Score:
     later = [one for one in made if one.waiting or one.dispatch_at != one.at]
     estimated = [one for one in later if one.dispatch_at is not None]
     scored = [one for one in estimated if one.job in dispatched]
-    guesses = _guesses(scored, dispatched)
-    squares = np.square(guesses.estimated - guesses.true)
-    return Score(
+    return _score_of(
+        _guesses(scored, dispatched),
         rules=made[0].rules,
         run_times=made[0].run_times,
         given=len(made),
         without=len(later) - len(estimated),
         at_once=len(made) - len(later),
         undispatched=len(estimated) - len(scored),
-        scored=len(scored),
-        root_mean_square_error_time=math.sqrt(squares.mean()) if scored else None,
+    )
+
+
+def _score_of(guesses: _Guesses, **fields: Any) -> Score:
+    """Return the score of some guesses; ``fields``: those that they do not show."""
+    squares = np.square(guesses.estimated - guesses.true)
+    return Score(
+        **fields,
+        scored=len(guesses.true),
+        root_mean_square_error_time=math.sqrt(squares.mean()) if len(squares) else None,
         by_platform=tuple(
-            PlatformScore(platform=platform, scored=len(of_it.true), **of_it.accuracy())
+            PlatformScore(platform=platform, scored=len(part.true), **part.accuracy())
             for platform in np.unique(guesses.platforms).tolist()
-            for of_it in [guesses.where(guesses.platforms == platform)]
+            for part in [guesses.where(guesses.platforms == platform)]
+        ),
+        by_level=tuple(
+            UrgencyScore(level=level, scored=len(part.true), **part.accuracy())
+            for level in np.unique(guesses.levels).tolist()
+            for part in [guesses.where(guesses.levels == level)]
         ),
         by_queue_length=_bins(guesses, guesses.waiting, QUEUE_LENGTHS),
         by_horizon=_bins(guesses, guesses.estimated, HORIZONS),
@@ -253,9 +441,13 @@ def _score(made: Sequence[EstimateMade], dispatched: Mapping[str, tuple[float, J
     )
 
 
+def _asked_at(one: EstimateMade) -> float:
+    return one.at if one.asked_at is None else one.asked_at
+
+
 def _guesses(made: Sequence[EstimateMade], dispatched: Mapping[str, tuple[float, Job]]) -> _Guesses:
     none = (math.nan,) * len(LEVELS)
-    asked_at = np.array([one.at if one.asked_at is None else one.asked_at for one in made])
+    asked_at = np.array([_asked_at(one) for one in made])
     quantiles_at = np.array([one.quantiles_at or none for one in made]).reshape(-1, len(LEVELS))
     return _Guesses(
         np.array([one.dispatch_at for one in made], float) - asked_at,
@@ -263,6 +455,7 @@ def _guesses(made: Sequence[EstimateMade], dispatched: Mapping[str, tuple[float,
         np.array([one.waiting for one in made]),
         quantiles_at - asked_at[:, None],
         np.array([str(dispatched[one.job][1].platform) for one in made]),
+        np.array([dispatched[one.job][1].level for one in made], np.int64),
     )
 
 

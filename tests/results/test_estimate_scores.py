@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from farm.core.commands import StartJob
+from farm.core.commands import EndJob, StartJob
 from farm.core.events import EstimateMade, JobsSubmitted
 from farm.core.model import Job, Platform
-from farm.results.estimate_scores import answer_of, score
+from farm.results.estimate_scores import Score, answer_of, score, trust_of
 from farm.results.log.reader import Entry
 
 
@@ -64,6 +64,118 @@ def test_calibration_counts_kept_promises() -> None:
     (found,) = score([*made, dispatched(2.5, "a"), dispatched(8.5, "b")])
     assert [one.observed for one in found.calibration] == [0, 0, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 1]
     assert found.within_p90 == 1.0
+
+
+def test_a_range_is_scored_by_its_width_and_what_lies_outside() -> None:
+    """Winkler's score: a range that is too narrow, or needlessly wide, must not look good."""
+    deciles = tuple(float(n) for n in range(10, 100, 10))
+    made = [told(name, 50.0, 3, deciles) for name in "abc"]
+    came = [dispatched(40.0, "a"), dispatched(5.0, "b"), dispatched(93.0, "c")]
+    (found,) = score([*made, *came])
+    assert found.interval_time == 80.0
+    assert found.interval_score_time == pytest.approx(80.0 + 10 * (0 + 5 + 3) / 3)
+    assert found.relative_bias == pytest.approx((150 - 138) / 138)
+
+
+def test_coverage_is_told_by_level_of_urgency() -> None:
+    """Urgent jobs wait otherwise than the rest: the mean of both would hide it."""
+    deciles = tuple(float(n) for n in range(10, 100, 10))
+    made = [told(name, 50.0, 3, deciles) for name in "abc"]
+    urgent = StartJob(Job(id="c", service_time=1.0, level=7), 1, "b", 0)
+    came = [dispatched(40.0, "a", "b"), Entry(JobsSubmitted(99.0, ()), [urgent], 1)]
+    (found,) = score([*made, *came])
+    levels = [(one.level, one.scored, one.within_p10_p90) for one in found.by_level]
+    assert levels == [(0, 2, 1.0), (7, 1, 0.0)]
+
+
+def history(count: int) -> list[Entry]:
+    """Return jobs that come a second after each other, wait 3 s, run 2 s, and are no more told."""
+    entries = []
+    for n in range(count):
+        job = Job(id=f"old{n}", service_time=2.0)
+        at = float(n)
+        entries += [
+            (at, JobsSubmitted(at, (job,)), ()),
+            (at + 3, JobsSubmitted(at + 3, ()), [StartJob(job, 1, "b", 0)]),
+            (
+                at + 5,
+                JobsSubmitted(at + 5, ()),
+                [EndJob(job, "succeeded", 1, at, at + 5, at + 3, at + 3, "b")],
+            ),
+        ]
+    entries.sort(key=lambda one: one[0])
+    return [Entry(event, commands, 1) for _, event, commands in entries]
+
+
+def test_two_forecasts_that_need_no_model_stand_beside() -> None:
+    """The last waits, and the jobs ahead by the rate of ends: by what was known at submission."""
+    new = [Job(id=name, service_time=2.0) for name in "xyz"]
+    asked = [
+        Entry(EstimateMade(100.0, job.id, "launchpad", 104.0, "last-3", 3), [], 1) for job in new
+    ]
+    entries = [*history(30), Entry(JobsSubmitted(100.0, tuple(new)), [], 1), *asked]
+    entries.append(dispatched(108.0, "x", "y", "z"))
+    ours, waits, throughput = score(entries, naive=True)
+    assert (ours.rules, ours.naive) == ("launchpad", False)
+    assert (waits.rules, waits.scored, waits.naive) == ("last-waits", 3, True)
+    assert waits.bias_time == pytest.approx(3.0 - 8.0)
+    assert waits.within_p10_p90 == 0.0
+    # the last 20 of 30 ended at 15 to 34: 20 in 85 s; none, one and two jobs are ahead
+    assert throughput.bias_time == pytest.approx((0 + 1 + 2) * 85 / 20 / 3 - 8.0)
+    assert throughput.interval_time is None
+
+
+def judged(kept: int, jobs: int = 100, naive: float | None = None) -> str:
+    """Return what is said of forecasts of which this number was kept."""
+    deciles = tuple(float(n) for n in range(10, 100, 10))
+    names = [f"j{n}" for n in range(jobs)]
+    made = [told(name, 50.0, 3, deciles) for name in names]
+    came = [dispatched(50.0, *names[:kept]), dispatched(100.0, *names[kept:])]
+    (found,) = score([*made, *came])
+    other = None
+    if naive is not None:
+        other = Score(
+            **{name: getattr(found, name) for name in found.__struct_fields__}
+            | {"rules": "throughput", "relative_error": naive, "naive": True}
+        )
+    return trust_of(found, other)
+
+
+def test_a_sentence_says_whether_forecasts_may_be_trusted() -> None:
+    """A reader of the tables alone would not know whether 71 % of 40 jobs is bad luck."""
+    assert judged(80) == "they may be trusted: 80.0 % of their ranges held"
+    assert judged(72) == "they may be trusted: 72.0 % of their ranges held"
+    assert judged(100).endswith(
+        "100.0 % of their ranges held, so they are wider than they need to be"
+    )
+    narrow = "they may not be trusted: 50.0 % of their ranges held, which should be 80 %"
+    assert judged(50) == f"{narrow}; the fewest below 1m (50 %)"
+    few = "whether they may be trusted is not known: a range of only 9 jobs can be compared"
+    assert judged(8, jobs=9).startswith(few)
+    assert judged(80, naive=0.5).endswith(
+        "; they are off by 16.7 % of the wait, jobs ahead ÷ throughput by 50.0 %"
+    )
+    assert judged(80, naive=0.1).endswith(
+        "; jobs ahead ÷ throughput came nearer (10.0 % of the wait, not 16.7 %)"
+    )
+
+
+def test_a_sentence_says_where_forecasts_may_not_be_trusted() -> None:
+    """Right on the whole, wrong for urgent jobs: their users must know."""
+    deciles = tuple(float(n) for n in range(10, 100, 10))
+    urgent = [Job(id=f"u{n}", service_time=1.0, level=1) for n in range(30)]
+    names = [f"j{n}" for n in range(170)]
+    made = [told(name, 50.0, 3, deciles) for name in (*names, *(job.id for job in urgent))]
+    starts = [StartJob(job, 1, "b", 0) for job in urgent]
+    came = [
+        dispatched(50.0, *names),
+        Entry(JobsSubmitted(50.0, ()), starts[:10], 1),
+        Entry(JobsSubmitted(99.0, ()), starts[10:], 1),
+    ]
+    (found,) = score([*made, *came])
+    assert found.trust.startswith(
+        "they may be trusted (90.0 % of their ranges held), but not level 1 (33 %)"
+    )
 
 
 def test_no_estimates_no_scores() -> None:

@@ -11,13 +11,16 @@ from farm.results.estimate_scores import Score, score
 
 
 def scores_of(run: Path) -> list[Score]:
-    """Return how right the dispatch estimates of a run were; raises InputError if it has none."""
+    """Return how right the dispatch estimates of a run were, and two that need no model, last.
+
+    Raises InputError if it has none.
+    """
     if is_bundle(run):
         raise InputError(
             f"{run}: found a bundle of records, which has no dispatch estimates; allowed: a run, "
             "or a bundle with --run-times ESTIMATOR"
         )
-    scores = score(load_run(run, unfinished=True).entries())
+    scores = score(load_run(run, unfinished=True).entries(), naive=True)
     if not scores:
         raise InputError(
             f"{run}: no estimates were made in this run; enable them, for example with "

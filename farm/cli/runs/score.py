@@ -41,7 +41,10 @@ def score(
     """Compare a run's dispatch estimates with the actual dispatches.
 
     Errors are estimate - truth: a positive bias means that jobs were dispatched earlier than
-    estimated. With --run-times, RUN is also a bundle of records.
+    estimated. Ranges (P10 - P90) should hold 80 % of their jobs, at each horizon, on each platform,
+    at each level. Two forecasts that need no model stand beside: the median of the last 20 waits,
+    and the jobs ahead divided by the throughput of the last 20 ends. With --run-times, RUN is also
+    a bundle of records.
 
     Args:
         run_times: Show the accuracy of this estimator's run times instead, over all jobs and rung
@@ -71,10 +74,10 @@ def score(
         return
     note(
         styled(sentence(answer_of(scores)), "bold"),
+        *_trust(scores),
         _overview(scores),
-        _by_platform(scores),
+        _by_part(scores),
         _by("by number of waiting jobs", scores, "by_queue_length"),
-        _by("by estimated wait", scores, "by_horizon"),
     )
     if any(each.calibration for each in scores):
         note(_calibration(scores))
@@ -91,6 +94,14 @@ def _plot(scores: Sequence[Score], path: Path) -> None:
         raise InputError("--plot: no estimate of this run has quantiles; only rollouts do")
     axes = ("predicted: quantile of the estimate", "observed: share dispatched by then")
     write_figures(path, [Figure("Calibration of dispatch estimates", lines, axes)], "--plot")
+
+
+def _trust(scores: Sequence[Score]) -> Iterator[str]:
+    """Yield for each estimator whether it may be trusted; those of no ranges are worse than one."""
+    judged = [one for one in scores if one.scored and not one.naive]
+    proven = [one for one in judged if one.intervals] or judged
+    for one in proven:
+        yield f"{one.name}: {one.trust}."
 
 
 def _overview(scores: Sequence[Score]) -> Listing:
@@ -116,32 +127,53 @@ def _overview(scores: Sequence[Score]) -> Listing:
     )
 
 
-def _by_platform(scores: Sequence[Score]) -> Listing:
+def _by_part(scores: Sequence[Score]) -> Listing:
     rows = []
     for each in scores:
-        parts: list[tuple[str, int, Accuracy]] = [
-            (one.platform, one.scored, one) for one in each.by_platform
-        ]
-        if len(parts) > 1:
-            parts.insert(0, ("all", each.scored, each))
-        for platform, jobs, one in parts:
-            shares = (
-                one.within_minute,
-                one.within_ten_minutes,
-                one.within_p10_p90,
-                one.within_p10,
-                one.within_p90,
+        for part, jobs, one in _parts(each):
+            shares = (one.within_p10_p90, one.within_p10, one.within_p90)
+            rows.append(
+                (
+                    each.name,
+                    part,
+                    f"{jobs:,}",
+                    _signed_percent(one.relative_bias),
+                    _percent(one.relative_error),
+                    *map(_percent, shares),
+                    f"{one.intervals:,}",
+                    readable_span(one.interval_time),
+                    readable_span(one.interval_score_time),
+                )
             )
-            percents = map(_percent, shares)
-            rows.append((each.name, platform, str(jobs), *percents, str(one.intervals)))
-    heads = ("jobs", "±1min", "±10min", "P10 - P90", "≤ P10", "≤ P90", "intervals")
+    heads = ("jobs", "bias", "error", "P10 - P90", "≤ P10", "≤ P90", "ranges", "width", "score")
     return Listing(
-        (*texts("estimator", "platform"), *numbers(*heads)),
+        (*texts("estimator", "jobs of"), *numbers(*heads)),
         rows,
-        title="By platform: close estimates, and how often intervals held",
-        first_to_go=("intervals", "≤ P90", "≤ P10", "jobs", "±10min"),
-        caption="intervals: estimates with quantiles; P10 - P90 should hold 80% of their jobs",
+        title="By horizon, platform and level: error, and how often ranges held",
+        first_to_go=("ranges", "≤ P90", "≤ P10", "width", "bias", "jobs", "score"),
+        caption="bias, error: shares of the wait; P10 - P90 should hold 80% of its jobs; score: "
+        "width, and ten times what a dispatch was outside by (less is better)",
     )
+
+
+def _parts(score: Score) -> Iterator[tuple[str, int, Accuracy]]:
+    """Yield a score's parts: all; of a model also by estimated wait, platform and level."""
+    yield "all", score.scored, score
+    if score.naive:
+        return
+    if len(score.by_horizon) > 1:
+        for its in score.by_horizon:
+            yield _range(its.low, its.high or float("inf"), seconds=True), its.count, its
+    if len(score.by_platform) > 1:
+        for platform in score.by_platform:
+            yield platform.platform, platform.scored, platform
+    if len(score.by_level) > 1:
+        for level in score.by_level:
+            yield f"level {level.level}", level.scored, level
+
+
+def _signed_percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:+.0%}"
 
 
 def _rungs(scores: Sequence[RungScore]) -> Iterator[Listing | str]:
@@ -193,7 +225,7 @@ def _errors(one: Score | RungScore) -> tuple[str, ...]:
 
 def _by(title: str, scores: Sequence[Score], field: str) -> Listing:
     edges = sorted({(b.low, b.high or float("inf")) for s in scores for b in getattr(s, field)})
-    heads = [_range(low, high, seconds=field == "by_horizon") for low, high in edges]
+    heads = [_range(low, high, seconds=False) for low, high in edges]
     columns = (*texts("estimator"), *numbers(*heads))
     rows = []
     for each in scores:
