@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from farm.core.errors import RunError
 from farm.core.events import CancelRequested, FarmOpened
 from farm.core.model import Cause
@@ -31,6 +33,8 @@ class Lifetime:
         #: how often a stop was requested (written by signal handlers and other threads)
         self.asked = 0
         self._obeyed = 0
+        #: whether jobs that follow others are still to come
+        self.is_more_to_come: Callable[[], bool] = lambda: False
         self._over_at = float("inf")
         #: how many hosts it waits for before it opens; None: it is open, or others open it
         self._awaited: int | None = None
@@ -64,6 +68,8 @@ class Lifetime:
         if self._ends_at is None:
             return self.asked > 0
         done = self._protocol.is_load_done and not self._scheduler.jobs
+        if done and self._obeyed == 0:
+            done = not self.is_more_to_come()
         if (done and (at >= self._ends_at or self._obeyed > 0)) or now >= self._over_at:
             return True
         if self.asked > self._obeyed:

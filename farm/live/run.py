@@ -14,10 +14,10 @@ from pathlib import Path
 import msgspec
 import redis
 
-from farm.core.commands import EndJob
+from farm.core.commands import Command, EndJob
 from farm.core.driver import Observer, World, drive
 from farm.core.errors import FarmError, InvariantError, RunError, ServerError
-from farm.core.events import JobsSubmitted
+from farm.core.events import Event, JobsSubmitted
 from farm.core.model import Job
 from farm.core.pools.spec import PoolSpec
 from farm.core.scheduler import Scheduler
@@ -42,9 +42,14 @@ from farm.live.wire.reporter import Reporter
 from farm.live.world import LiveWorld
 from farm.metrics.series import Series
 from farm.processes.signals import StopSignals
+from farm.workload import Submissions
 
 #: middle collections (7,000 new objects each that live on) after which all objects are looked at
 RARELY = 2000
+#: real seconds after which a submitter whose jobs follow others looks whether it has to stop
+LONGEST_PAUSE = 1.0
+#: real seconds after its instant at which a job that follows others is not expected any more
+MAX_DELAY = 60.0
 
 Batches = Iterable[tuple[float, tuple[Job, ...]]]
 
@@ -54,10 +59,17 @@ class LoadGenerator:
 
     The intended arrival is written on every job, so that a scheduler (or a generator) that lags
     behind does not hide its own delay: response times count from the intended instant.
+
+    Where people answer how jobs end, it is told of all that happens (``observe``, in the thread of
+    the scheduler), and submits what follows.
     """
 
     def __init__(self, batches: Batches, clock: FarmClock, reporter: Reporter) -> None:
         self._batches = batches
+        #: guards the submissions where people answer
+        self._answers = threading.Condition()
+        #: jobs that follow from ends of others and have not come in, with their instants
+        self._coming: dict[str, float] = {}
         self._clock = clock
         self._reporter = reporter
         self._stop = threading.Event()
@@ -72,6 +84,8 @@ class LoadGenerator:
     def stop(self, timeout: float = 5.0) -> None:
         """Stop submitting and end the thread."""
         self._stop.set()
+        with self._answers:
+            self._answers.notify()
         if self._thread.is_alive():
             self._thread.join(timeout)
 
@@ -84,19 +98,61 @@ class LoadGenerator:
         if stop:
             self._stop.set()
 
+    def observe(self, event: Event, commands: Sequence[Command]) -> None:
+        """Let people learn how jobs end; what they submit then is submitted in its time."""
+        if not isinstance(self._batches, Submissions):
+            return
+        if isinstance(event, JobsSubmitted):
+            for job in event.jobs:
+                self._coming.pop(job.id, None)
+        for command in commands:
+            if type(command) is not EndJob:
+                continue
+            with self._answers:
+                follows = self._batches.ended(command)
+                self._answers.notify()
+            self._coming.update((job.id, job.arrived_at or 0.0) for job in follows)
+
+    def is_more_to_come(self) -> bool:
+        """Return whether jobs follow that have not come in: the end of their load is no end."""
+        return any(self._clock.real_until(at) > -MAX_DELAY for at in self._coming.values())
+
     def _run(self) -> None:
         try:
+            if isinstance(self._batches, Submissions):
+                self._submit_what_follows(self._batches)
+                return
             for arrived_at, jobs in self._batches:
                 pause = self._clock.real_until(arrived_at)
                 if pause > 0:
                     self._stop.wait(pause)
                 if self._stop.is_set():
                     return
-                stamped = tuple(_stamped(job, arrived_at) for job in jobs)
-                self._reporter.put(JobsSubmitted(UNSTAMPED, stamped))
+                self._submit(arrived_at, jobs)
             self._reporter.put(LoadDone())
         except Exception as error:  # noqa: BLE001 - handed to the run, which ends with it
             self.error = error
+
+    def _submit_what_follows(self, batches: Submissions) -> None:
+        """Submit all batches, also those that are known only later, until stopped."""
+        is_done = False
+        while not self._stop.is_set():
+            with self._answers:
+                next_at = batches.next_at
+                pause = LONGEST_PAUSE if next_at is None else self._clock.real_until(next_at)
+                if pause > 0 and (next_at is not None or is_done):
+                    self._answers.wait(min(pause, LONGEST_PAUSE))
+                    continue
+                batch = next(batches, None)
+            if batch is not None:
+                self._submit(*batch)
+            else:  # nothing more comes by itself
+                self._reporter.put(LoadDone())
+                is_done = True
+
+    def _submit(self, arrived_at: float, jobs: Sequence[Job]) -> None:
+        stamped = tuple(_stamped(job, arrived_at) for job in jobs)
+        self._reporter.put(JobsSubmitted(UNSTAMPED, stamped))
 
 
 def _stamped(job: Job, arrived_at: float) -> Job:
@@ -238,7 +294,7 @@ class _Farm:
         began = time.monotonic()
         if batches is not None:
             self._load = self._start_load(batches)
-        drive(self._scheduler, self._driven, self._watchers.observe)
+        drive(self._scheduler, self._driven, self._observe)
         self._watchers.on_tick(self._world)  # the end may have come between two turns
         status = self._world.status()
         if self._watchers.progress is not None:
@@ -249,6 +305,11 @@ class _Farm:
             wall_time=time.monotonic() - began,
             engine=_engine(self._client),
         )
+
+    def _observe(self, event: Event, commands: Sequence[Command]) -> None:
+        self._watchers.observe(event, commands)
+        if self._load is not None:
+            self._load.observe(event, commands)
 
     def _tick(self, known_hosts: Collection[str]) -> float:
         self._lease.check()
@@ -317,6 +378,7 @@ class _Farm:
         reporter.start()
         self._stack.callback(reporter.close, 2.0)
         load = LoadGenerator(batches, self._clock, reporter)
+        self._world.wait_for(load.is_more_to_come)
         load.start()
         self._stack.callback(load.stop)
         return load

@@ -153,6 +153,10 @@ class LiveWorld:
             self.protocol.go_on(saved, tuple(self._scheduler.builders), at, now)
         self._lifetime.open(at)
 
+    def wait_for(self, is_more_to_come: Callable[[], bool]) -> None:
+        """Let the run last while more jobs are to come than those that come by themselves."""
+        self._lifetime.is_more_to_come = is_more_to_come
+
     def stop(self) -> None:
         """Request the end: once, running jobs end; twice, they are cancelled. Callable anywhere."""
         self._lifetime.asked += 1

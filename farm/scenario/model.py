@@ -241,13 +241,22 @@ class Scenario(Section):
     def goes_by_the_week(self) -> bool:
         """Whether weekdays and times of day mean something: anything in it goes by them."""
         sources = (getattr(source.options, "weekly_cycle", None) for source in self.workload)
+        people = (
+            who.hours
+            for source in self.workload
+            for who in (
+                getattr(source.options, "users", None),
+                getattr(source.options, "reruns", None),
+            )
+            if who is not None
+        )
         periods = (
             one.period.minutes
             for pool in self.pools
             if pool.provisioner is not None
             for one in pool.provisioner.by_time
         )
-        return bool(self.starts) or any(sources) or any(periods)
+        return bool(self.starts) or any(sources) or any(people) or any(periods)
 
     @property
     def default_platform(self) -> Platform | None:

@@ -6,7 +6,6 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import (
     AfterValidator,
-    BeforeValidator,
     ConfigDict,
     ValidationInfo,
     field_validator,
@@ -14,16 +13,12 @@ from pydantic import (
 )
 
 from farm.core.errors import not_among
+from farm.scenario.people import TimesOfWeek
 from farm.scenario.presets import PRESETS
 from farm.scenario.quantities import Count, Duration, Positive, PositiveDuration, Text
 from farm.scenario.section import Section
 from farm.scenario.times_of_week import Period, minutes_of_week, parse_offset
 from farm.units import format_roughly
-
-
-def _checked(text: str) -> str:
-    minutes_of_week(text)
-    return text
 
 
 def _checked_offset(text: str) -> str:
@@ -42,10 +37,7 @@ class OptionsByTime(Section):
     model_config = ConfigDict(extra="allow")
     takes_free_keys: ClassVar[bool] = True
 
-    when: Annotated[
-        tuple[Annotated[Text, AfterValidator(_checked)], ...],
-        BeforeValidator(lambda given: (given,) if isinstance(given, str) else given),
-    ] = ()
+    when: TimesOfWeek = ()
     """`mon-fri 08:00-18:00`, or cron's fields as ranges; a list: at any of them; absent: always."""
     timezone: Annotated[Text, AfterValidator(_checked_offset)] | None = None
     """Offset of the clock of `when` from the farm's, such as `+01:00`."""

@@ -7,6 +7,7 @@ from pydantic import BeforeValidator, ConfigDict, create_model, field_validator
 
 from farm.core.model import JOB_FIELDS, Platform
 from farm.scenario.distributions import Distribution
+from farm.scenario.people import Reruns
 from farm.scenario.quantities import (
     Flag,
     LevelChoice,
@@ -176,6 +177,9 @@ class Traits(Section):
     """Repeated work."""
     fails: Fails | None = None
     """Which jobs fail."""
+    reruns: Reruns | None = None
+    """Who repeats runs of which a job failed, and when. A run is a matrix, or a job that is in
+    none."""
     heavy: Heavy | None = None
     """Which jobs are CPU-heavy."""
     memory_heavy: Heavy | None = None

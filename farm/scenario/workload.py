@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, ValidationInfo, field_validator, model_val
 from farm.core.jobs.needs import flaw_of_needs, need_of
 from farm.core.model import Job
 from farm.scenario.distributions import Distribution
+from farm.scenario.people import Users
 from farm.scenario.quantities import (
     Duration,
     FileName,
@@ -82,11 +83,13 @@ class Releases(Traits):
     poisson: Poisson | None = None
     """At random, at a mean rate; or:"""
     every: Duration | None = None
-    """At a fixed interval, starting at `start`."""
+    """At a fixed interval, starting at `start`; or:"""
+    users: Users | None = None
+    """By users, each of whom thinks, pushes, and waits for the verdict: a closed workload."""
     start: Duration = 0.0
     """Instant of the start."""
     count: Positive | None = None
-    """Maximum number of releases."""
+    """Maximum number of releases, of all users together."""
     duration: PositiveDuration | None = None
     """No release at `start` + this or later. Absent, with `phases`: until the last phase ends."""
     daily_cycle: tuple[NonNegative, ...] | None = None
@@ -131,7 +134,10 @@ class Releases(Traits):
     def _possible(self) -> Self:
         if self.weekly_cycle and self.daily_cycle:
             raise ValueError("found weekly_cycle beside daily_cycle; allowed: one of them")
-        if self.only_one_of("poisson", "every") == "every" and self.every == 0 and not self.count:
+        by = self.only_one_of("poisson", "every", "users")
+        if by == "users" and self.cycle is not None:
+            raise ValueError("found a cycle beside users; allowed: users.hours")
+        if by == "every" and self.every == 0 and not self.count:
             raise ValueError("found every 0 without count: it would never end; allowed: a count")
         if self.service_time.by_kind is not None:
             missing = sorted(set(self.kinds) - set(self.service_time.by_kind))
@@ -223,6 +229,10 @@ class Matrices(Releases):
 
     @model_validator(mode="after")
     def _sound_jobs(self) -> Self:
+        if self.jobs_apart and (self.users is not None or self.reruns is not None):
+            raise ValueError(
+                "found jobs_apart beside users or reruns; allowed: jobs that arrive together"
+            )
         if self.only_one_of("size", "jobs") == "size" or self.jobs is None:
             return self
         if not self.jobs:

@@ -20,6 +20,7 @@ from farm.results.table.recorder import Recorder, RunRecords
 from farm.scenario import Scenario
 from farm.sim.fast import door as fast
 from farm.sim.fast.door import (
+    FEEDBACK,
     CompiledRun,
     ReusedLoad,
     StreamedRun,
@@ -29,7 +30,7 @@ from farm.sim.fast.door import (
     why_held,
 )
 from farm.sim.setting import Algorithms, Setting
-from farm.workload import batches, needed_of
+from farm.workload import FeedbackLoad, batches, needed_of
 
 if TYPE_CHECKING:  # the reference's world, for where it plays
     from farm.sim.simulation import Around, Simulation
@@ -129,6 +130,8 @@ def chosen(
         return simulation(setting, estimator, load, around)
     if around is not None:
         outcome = fast.Outcome(load, refusal="dispatch estimates")
+    elif isinstance(load, FeedbackLoad):
+        outcome = fast.Outcome(load, refusal=FEEDBACK)
     else:
         outcome = fast.play(
             setting,

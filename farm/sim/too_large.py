@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import fmean
 
 from farm.core.errors import RunError, ScenarioError
+from farm.scenario.distributions import Quantile
 from farm.scenario.model import Scenario
+from farm.scenario.people import Users
 from farm.scenario.pools import Pool
+from farm.scenario.times_of_week import WEEK_MINUTES
 from farm.scenario.workload import Matrices, Releases, Source
 from farm.units import format_roughly
 
@@ -20,6 +24,8 @@ MOST_PLANS = 10_000_000
 #: builders of one instant, for each of those that ever existed together, plus a margin: beyond
 #: that they come and go forever
 LIVES_AT_ONCE, LIVES_ALLOWED = 10, 1000
+#: quantiles that a mean is roughly taken from
+QUANTILES = 20
 
 
 def refuse_too_large(scenario: Scenario, held: str = "those that are looked at") -> None:
@@ -89,11 +95,28 @@ def _jobs_made(source: Source, horizon: float) -> float:
     if not isinstance(made, Releases):
         return 0.0
     end = horizon - made.start if made.duration is None else made.duration
-    rate = made.poisson.rate if made.poisson else 1.0 / made.every if made.every else math.inf
+    if made.users is not None:
+        rate = _pushes_rate(made, made.users)
+    else:
+        rate = made.poisson.rate if made.poisson else 1.0 / made.every if made.every else math.inf
     share = sum(made.cycle) / len(made.cycle) if made.cycle else 1.0
     releases = min(max(end, 0.0) * rate * share if end else math.inf, made.count or math.inf)
     sizes = made.sizes if isinstance(made, Matrices) else {1: 1.0}
     return releases * sum(n * w for n, w in sizes.items()) / sum(sizes.values())
+
+
+def _pushes_rate(made: Releases, users: Users) -> float:
+    """Return about how often users push where no job waits."""
+    kinds = made.service_time.quantiles_by_kind(list(made.kinds)).values()
+    cycle = _mean(users.think_time.quantile_function()) + min(map(_mean, kinds), default=0.0)
+    minutes = users.presence.minutes
+    share = 1.0 if minutes is None else len(minutes) / WEEK_MINUTES
+    return users.count * share / cycle if cycle else math.inf
+
+
+def _mean(quantile: Quantile) -> float:
+    """Return about the mean of a distribution."""
+    return fmean(quantile((number + 0.5) / QUANTILES) for number in range(QUANTILES))
 
 
 class LivesAtOneInstant:

@@ -39,6 +39,7 @@ from farm.emulation.builder import EmulatedBuilder
 from farm.plugins.own_behaviours import OwnBehaviours
 from farm.sim.provisioning import SimulatedProvisioner
 from farm.sim.too_large import LivesAtOneInstant
+from farm.workload import Submissions
 
 Arrivals = Iterator[tuple[float, tuple[Job, ...]]]
 EndOf = Callable[[JobRecord], float]
@@ -99,8 +100,11 @@ class SimulatedWorld:
         self._needed = needed
         #: how those ended that are needed, by id
         self._outcomes: dict[str, Outcome] = {}
+        #: where people answer how jobs end, what they submit is in the arrivals
+        self._answered = arrivals if isinstance(arrivals, Submissions) else None
         self._next_arrival_at, self._next_jobs = next(arrivals, _NO_MORE)
-        if self._next_arrival_at == _NEVER:
+        self._arrivals_ended = self._next_arrival_at == _NEVER
+        if self._arrivals_ended:
             self._at_once.append(events.ArrivalsEnded(at))
         if start is not None:
             self._take_over(start, end_of)
@@ -141,7 +145,8 @@ class SimulatedWorld:
                 agenda.now = arrives_at
                 self._open_jobs.update([job.id for job in jobs])
                 self._next_arrival_at, self._next_jobs = next(self._arrivals, _NO_MORE)
-                if self._next_arrival_at == _NEVER:
+                if self._next_arrival_at == _NEVER and not self._arrivals_ended:
+                    self._arrivals_ended = True
                     at_once.append(events.ArrivalsEnded(arrives_at))
                 if self._resting:
                     self._wake(arrives_at, ARRIVAL, 0)
@@ -179,6 +184,8 @@ class SimulatedWorld:
             self._open_jobs.discard(command.job.id)
             if self._needed and command.job.id in self._needed:
                 self._outcomes[command.job.id] = command.outcome
+            if self._answered is not None:
+                self._answer(self._answered, command)
         elif type(command) is RequestBuilder:
             self._emulate(command.builder).boot()
         elif type(command) is SetAlarm:
@@ -187,6 +194,14 @@ class SimulatedWorld:
             played = self._played.get(command.builder)
             if played is not None:
                 played.obey(command)
+
+    def _answer(self, people: Submissions, end: EndJob) -> None:
+        """Tell people how a job has ended; what they submit then may be the next to come."""
+        if not people.ended(end):
+            return
+        if self._next_arrival_at < _NEVER:
+            people.put_back((self._next_arrival_at, self._next_jobs))
+        self._next_arrival_at, self._next_jobs = next(people, _NO_MORE)
 
     # --- an initial farm --------------------------------------------------------------------
 

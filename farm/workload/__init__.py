@@ -15,19 +15,24 @@ from farm.workload.build import (
     build_jobs,
     build_several,
     build_workload,
+    is_answered,
     needed_of,
 )
+from farm.workload.feedback import FeedbackLoad, Submissions
 from farm.workload.recorded import read_trace
 from farm.workload.streams import stream
 
 __all__ = [
+    "FeedbackLoad",
     "Several",
+    "Submissions",
     "TraceOptions",
     "Workload",
     "batches",
     "build_jobs",
     "build_several",
     "build_workload",
+    "is_answered",
     "needed_of",
     "read_trace",
     "stream",

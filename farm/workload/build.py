@@ -26,6 +26,7 @@ from farm.scenario.workload import Arrivals, Generator, Matrices, Source, Trace
 from farm.workload import generators
 from farm.workload.blocks import Block, JobColumns, joined
 from farm.workload.drawn_traits import Streams, source_streams
+from farm.workload.feedback import Batch, FeedbackLoad, SourceFeedback, Submissions
 from farm.workload.own_jobs import distinct, generated
 from farm.workload.recorded import trace_jobs
 
@@ -59,8 +60,11 @@ def build_workload(scenario: Scenario) -> Workload:
     Raises ScenarioError (an empty workload, a job that no pool could run) and TraceError.
     """
     horizon = scenario.phases.load_ends_at if scenario.phases else math.inf
-    prefixes = source_prefixes(scenario)
     found = Workload((), [], [])
+    if is_answered(scenario):
+        begun = _Begun(scenario, horizon, _submissions(scenario, horizon, found))
+        return found._replace(jobs=FeedbackLoad(begun))
+    prefixes = source_prefixes(scenario)
     sources = [
         _source_jobs(scenario, index, prefixes[index], horizon, found)
         for index in range(len(scenario.workload))
@@ -84,6 +88,88 @@ def build_workload(scenario: Scenario) -> Workload:
     return found._replace(jobs=chain((first,), jobs))
 
 
+def is_answered(scenario: Scenario) -> bool:
+    """Return whether people answer verdicts: what is submitted depends on how jobs end."""
+    return any(map(_is_answered, scenario.workload))
+
+
+def _is_answered(source: Source) -> bool:
+    """Return whether people answer the verdicts on a source's jobs."""
+    options = source.options
+    if isinstance(options, Generator):
+        return False
+    return options.reruns is not None or getattr(options, "users", None) is not None
+
+
+class _Begun:
+    """Begins the load of a scenario; what was begun to check it is used first."""
+
+    def __init__(self, scenario: Scenario, horizon: float, first: Submissions) -> None:
+        self._scenario = scenario
+        self._horizon = horizon
+        self._first: Submissions | None = first
+
+    def __call__(self, until: float) -> Submissions:
+        """Return the submissions before an instant, from the beginning."""
+        first, self._first = self._first, None
+        if first is not None and until >= self._horizon:
+            return first
+        nothing = Workload((), [], [])
+        return _submissions(self._scenario, min(until, self._horizon), nothing)
+
+
+def _submissions(scenario: Scenario, horizon: float, found: Workload) -> Submissions:
+    """Return what is submitted before an instant, with the people who answer verdicts.
+
+    Raises as ``build_workload``.
+    """
+    prefixes = source_prefixes(scenario)
+    people: list[SourceFeedback | None] = []
+    source_of: dict[str, int] = {}
+    sources: list[Iterable[Job]] = []
+    for index, source in enumerate(scenario.workload):
+        options = source.options
+        if isinstance(options, Generator) or not _is_answered(source):
+            people.append(None)
+            sources.append(_source_jobs(scenario, index, prefixes[index], horizon, found))
+            continue
+        prefix, platform = prefixes[index], None
+        by_users = False
+        if isinstance(options, Arrivals | Matrices) and options.users is not None:
+            by_users = True
+            where = f"{scenario.name}: workload.{index}.{source.sort}"
+            platform = _platform_without_one(scenario, options, where)
+        answers = SourceFeedback(
+            options,
+            seed=scenario.seed,
+            name=options.name or index,
+            starts=scenario.time_of_week,
+            horizon=horizon,
+            prefix=prefix,
+            platform=platform,
+        )
+        people.append(answers)
+        jobs: Iterable[Job] = answers.first_pushes()
+        if not by_users:
+            jobs = _source_jobs(scenario, index, prefix, horizon, found)
+        sources.append(_with_source(jobs, index, source_of))
+    merged: Iterable[Job] = heapq.merge(*sources, key=arrival)
+    if len(sources) > 1:
+        merged = distinct(merged, f"{scenario.name}: workload")
+    before = takewhile(lambda job: (job.arrived_at or 0.0) < horizon, merged)
+    first = next(before, None)
+    if first is None:
+        raise _no_job(scenario)
+    return Submissions(chain((first,), before), people, source_of)
+
+
+def _with_source(jobs: Iterable[Job], source: int, source_of: dict[str, int]) -> Iterator[Job]:
+    """Pass jobs on, and note their source."""
+    for job in jobs:
+        source_of[job.id] = source
+        yield job
+
+
 def jobs_of_records(scenario: Scenario, records: Records) -> JobColumns:
     """Return the jobs of a scenario with one trace, as if these records were in its file.
 
@@ -102,8 +188,17 @@ def _no_job(scenario: Scenario) -> ScenarioError:
     )
 
 
-def batches(jobs: Iterable[Job]) -> Iterator[tuple[float, tuple[Job, ...]]]:
-    """Yield (instant, the jobs that arrive at it): these are submitted together."""
+def batches(jobs: Iterable[Job]) -> Iterator[Batch]:
+    """Return (instant, the jobs that arrive at it), by arrival: these are submitted together.
+
+    Of a load that people answer they are ``Submissions``, to be told how jobs end.
+    """
+    if isinstance(jobs, FeedbackLoad):
+        return jobs.begun()
+    return _by_instant(jobs)
+
+
+def _by_instant(jobs: Iterable[Job]) -> Iterator[Batch]:
     for at, together in groupby(jobs, key=arrival):
         yield at or 0.0, tuple(together)
 
@@ -188,13 +283,20 @@ def _released(
     scenario: Scenario, options: R, prefix: str, where: str
 ) -> tuple[R, str, Platform | None]:
     """Return a source with the scenario's start, and the platform of its jobs without one."""
-    named = options.jobs if isinstance(options, Matrices) else None
-    have_own = bool(named) and all(job.platform is not None for job in named or ())
-    given = options.platform is not None or have_own
-    platform = None if given else default_platform(scenario, where)
+    platform = _platform_without_one(scenario, options, where)
     if options.cycle_start is None:
         options = options.model_copy(update={"cycle_start": scenario.time_of_week})
     return options, prefix, platform
+
+
+def _platform_without_one(
+    scenario: Scenario, options: Arrivals | Matrices, where: str
+) -> Platform | None:
+    """Return the platform of a source's jobs without one; None: all have one."""
+    named = options.jobs if isinstance(options, Matrices) else None
+    have_own = bool(named) and all(job.platform is not None for job in named or ())
+    given = options.platform is not None or have_own
+    return None if given else default_platform(scenario, where)
 
 
 class Several(NamedTuple):
@@ -224,6 +326,8 @@ def build_several(scenario: Scenario, seeds: Sequence[int]) -> Several | None:
         source = scenario.workload[index]
         options, where = source.options, f"{scenario.name}: workload.{index}.{source.sort}"
         if not isinstance(options, Arrivals) or options.action is not None:
+            return None
+        if _is_answered(source):
             return None
         streams = [source_streams(seed, options.name or index) for seed in seeds]
         released = _released(scenario, options, prefix, where)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -23,12 +23,17 @@ PLACES = 1 << 32
 
 
 def arrivals(
-    source: Arrivals, prefix: str, platform: Platform | None, streams: Streams, horizon: float
+    source: Arrivals,
+    prefix: str,
+    platform: Platform | None,
+    streams: Streams,
+    horizon: float,
+    given: Iterable[Floats] | None = None,
 ) -> Iterator[Block]:
-    """Yield jobs that arrive one by one."""
+    """Yield jobs that arrive one by one; ``given``: their arrivals, in place of the source's."""
     draw, name = _drawn_alone(source, platform, streams), f"{prefix}-{{:06d}}".format
     made = 1
-    for arrived in instants(source, streams("arrivals"), horizon):
+    for arrived in given or instants(source, streams("arrivals"), horizon):
         numbers = serials(made, len(arrived))
         made += len(arrived)
         yield draw({"id": Names.by(name, numbers), "arrived_at": arrived})
@@ -64,11 +69,20 @@ def arrivals_of_several(
 
 
 def matrices(
-    source: Matrices, prefix: str, platform: Platform | None, streams: Streams, horizon: float
+    source: Matrices,
+    prefix: str,
+    platform: Platform | None,
+    streams: Streams,
+    horizon: float,
+    given: Iterable[Floats] | None = None,
 ) -> Iterator[Block]:
-    """Yield the jobs of matrices by arrival; matrix 2's third job is ``name-0002-003``."""
+    """Yield the jobs of matrices by arrival; matrix 2's third job is ``name-0002-003``.
+
+    ``given``: when the matrices are released, in place of the source's instants.
+    """
+    releases = given or instants(source, streams("arrivals"), horizon, MATRICES, MATRICES)
     if source.jobs is not None:
-        yield from pipelines(source, source.jobs, prefix, platform, streams, horizon)
+        yield from pipelines(source, source.jobs, prefix, platform, streams, releases)
         return
     draw, apart = _drawn(source, platform, streams), source.jobs_apart
     size = chooser(source.sizes, streams, "size")
@@ -79,7 +93,7 @@ def matrices(
 
     made = 1
     later: list[Block] = []  # of incomplete matrices
-    for released in instants(source, streams("arrivals"), horizon, MATRICES, MATRICES):
+    for released in releases:
         sizes = size(len(released)).mapped(int)
         matrix, begins = np.repeat(np.arange(len(sizes)), sizes), np.cumsum(sizes) - sizes
         place = np.arange(len(matrix)) - begins[matrix]
@@ -111,7 +125,7 @@ def pipelines(
     prefix: str,
     platform: Platform | None,
     streams: Streams,
-    horizon: float,
+    releases: Iterable[Floats],
 ) -> Iterator[Block]:
     """Yield the named jobs of matrices by arrival; matrix 2's third test is ``name-0002-test-3``.
 
@@ -136,7 +150,7 @@ def pipelines(
         return f"{prefix}-{number // PLACES:04d}-{suffixes[number % PLACES]}"
 
     made = 1
-    for released in instants(source, streams("arrivals"), horizon, MATRICES, MATRICES):
+    for released in releases:
         count = len(released)
         matrix, place = np.divmod(np.arange(count * size), size)
         which = of_place[place]

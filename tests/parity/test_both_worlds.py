@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from statistics import fmean, median
 
 import pytest
@@ -128,3 +129,33 @@ def test_response_times_agree(both):
     assert fmean(found.values()) >= fmean(expected.values()) - 1.0
     assert fmean(found.values()) <= 1.25 * fmean(expected.values())
     assert median(found[name] - expected[name] for name in found) < 10.0
+
+
+@live_is_slow
+def test_people_answer_verdicts_and_the_run_ends_after_them(world):
+    """Users push again and failed runs are repeated, up to the last; the log replays."""
+    people = {
+        "arrivals": {
+            "name": "users",
+            "users": {"count": 3, "think_time": "30s"},
+            "count": 9,
+            "service_time": "20s",
+        }
+    }
+    flaky = {
+        "arrivals": {
+            "name": "flaky",
+            "every": "5s",
+            "count": 4,
+            "service_time": "20s",
+            "fails": 0.7,
+            "reruns": {"think_time": "100s", "passes": 0.5, "at_most": 4},
+        }
+    }
+    outcome = world(scenario(people, flaky))
+    pushed = [name for name in outcome.ends if name.startswith("users-")]
+    assert len(pushed) == 9
+    tries = Counter(name[: len("flaky-000001")] for name in outcome.ends if "flaky-" in name)
+    assert sorted(tries.values()) == [2, 2, 3, 5]
+    assert set(outcome.told.values()) == {1}
+    assert outcome.replayed() is None

@@ -25,7 +25,7 @@ from farm.sim.rollouts.rollout import ROLLOUTS, Fork, rollouts
 from farm.sim.rollouts.wait_quantiles import Rollouts
 from farm.sim.world import Arrivals
 from farm.units import many
-from farm.workload import batches, build_jobs
+from farm.workload import batches, build_jobs, is_answered
 from provisioner.from_scenario import algorithms_of
 
 #: waiting jobs up to which what arrived lately arrives again: that takes whole simulations
@@ -179,6 +179,11 @@ def what_if(
     """
     before = farm_of(image)
     scenarios = [before, *([farm_of(image, changes)] if changes else [])]
+    if arrivals and is_answered(before):
+        raise InputError(
+            "--arrivals: found users or reruns in the workload: what they submit depends on how "
+            "the jobs of the past have ended; allowed: a workload of jobs that come by themselves"
+        )
     if arrivals and not before.workload:
         raise InputError(
             "--arrivals: found a state file, in which no workload is known; allowed: with a "

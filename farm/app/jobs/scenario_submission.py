@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from farm.app.jobs.sources import runnable
+from farm.core.errors import InputError
 from farm.core.jobs.needs import renamed
 from farm.core.model import Job
 from farm.live.operating.client import FarmClient
 from farm.processes.signals import StopRequest
 from farm.scenario import Scenario
-from farm.workload import batches, build_jobs
+from farm.workload import FeedbackLoad, batches, build_jobs
 
 #: real seconds between two looks at whether it is time to stop
 STEP = 0.5
@@ -31,14 +32,21 @@ def play(
 
     Nothing is submitted while ``most_waiting`` jobs wait. Returns how many were, and how many
     were not because the farm knows them; ``progress`` is called with how many were so far, and how
-    many wait. Raises InputError for a job that no pool could run.
+    many wait. Raises InputError for a job that no pool could run, and for a load that depends on
+    how jobs end.
     """
+    jobs = build_jobs(scenario)
+    if isinstance(jobs, FeedbackLoad):
+        raise InputError(
+            f"{scenario.name}: workload: found users or reruns, who answer how jobs end; allowed "
+            "where a scenario is submitted to a farm: jobs that come by themselves (farm run plays "
+            "the others)"
+        )
     status = client.status()
     began = time.monotonic()
     # farm time now: the status is a moment old
     offset = status.at + client.age(status) * status.speed
     count = known = 0
-    jobs = build_jobs(scenario)
     if not scenario.allow_unrunnable:
         jobs = runnable(jobs, client.pools(), scenario.name, "allow_unrunnable: true")
     for at, together in batches(jobs):

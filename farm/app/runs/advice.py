@@ -35,7 +35,8 @@ from farm.results.summary.answer import (
 from farm.results.summary.summary import Summary
 from farm.scenario import Pool, Scenario
 from farm.sim.engines import OneLoad
-from farm.workload import Workload
+from farm.sim.too_large import expected_jobs
+from farm.workload import FeedbackLoad, Workload
 from farm.workload.blocks import JobColumns
 
 MAX_EVENTS: Final = 5_000_000
@@ -189,6 +190,10 @@ def simulated_as_it_is(scenario: Scenario, own: OwnParts = NONE) -> FarmAsItIs:
     workload = own.load(plain)
     jobs = workload.jobs
     held: Sequence[Job] | JobColumns
+    if isinstance(jobs, FeedbackLoad):  # begun anew for each simulation, which takes the reference
+        if EVENTS_OF_A_JOB * expected_jobs(plain) > MAX_EVENTS_OF_REFERENCE:
+            raise TooLongError
+        return FarmAsItIs(simulated_run(plain, own=own, load=workload).kept, workload, own)
     if isinstance(jobs, JobColumns):
         jobs.hold(MAX_SIMULATED_JOBS + 1)
         held = jobs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
 
@@ -16,13 +16,14 @@ from farm.app.runs.planning_pace import too_fast_to_plan
 from farm.assembly import complaints
 from farm.core.driver import Observer
 from farm.core.errors import InputError
+from farm.core.model import Job
 from farm.live.settings import from_environment
 from farm.live.wire.pool_report import FarmStatus
 from farm.live.world import LiveWorld
 from farm.metrics.exporter import MetricsPlace
 from farm.scenario import Scenario
 from farm.units import parse_time
-from farm.workload import batches
+from farm.workload import FeedbackLoad, batches
 from provisioner.embedded import EmbeddedProvisioner
 from provisioner.from_scenario import algorithms_of
 
@@ -59,7 +60,7 @@ def live_run(
     load_ends_at = _time(duration)
     inputs = {} if out is None else digests_of(scenario)
     workload = own.load(scenario)
-    load = takewhile(lambda job: (job.arrived_at or 0.0) < load_ends_at, workload.jobs)
+    load = _before(load_ends_at, workload.jobs)
     algorithms = algorithms_of(scenario, own.algorithms)
     provisioner = EmbeddedProvisioner(algorithms)
     options = farm.options(
@@ -95,6 +96,13 @@ def live_run(
         remarks=too_fast_to_plan(scenario, algorithms),
         until=load_ends_at,
     )
+
+
+def _before(end: float, jobs: Iterable[Job]) -> Iterable[Job]:
+    """Return the jobs of a load that come before an instant."""
+    if isinstance(jobs, FeedbackLoad):
+        return jobs.before(end)
+    return takewhile(lambda job: (job.arrived_at or 0.0) < end, jobs)
 
 
 def _time(duration: float | str | None) -> float:

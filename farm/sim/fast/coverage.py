@@ -73,16 +73,17 @@ ALGORITHMS: Mapping[str, Condition] = {
         algorithm is None or isinstance(algorithm, GuardedAlgorithm)
     ),
 }
-FAIL_FAST, DEDUP, ONE_ID, NEEDS, GROUPS = (
+FAIL_FAST, DEDUP, ONE_ID, NEEDS, GROUPS, FEEDBACK = (
     "fail_fast, and jobs that fail",
     "dedup, and jobs with actions",
     "jobs with one id",
     "jobs that need others",
     "jobs in groups",
+    "users, and re-runs",
 )
 LEFT_TO_THE_REFERENCE = (
     *(*RULES, *ESTIMATORS, *POOLS, *ALGORITHMS),
-    *(FAIL_FAST, DEDUP, ONE_ID, NEEDS, GROUPS),
+    *(FAIL_FAST, DEDUP, ONE_ID, NEEDS, GROUPS, FEEDBACK),
 )
 """All that is not covered; documentation lists it (docs/tutorials/python.md)."""
 

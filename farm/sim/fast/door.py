@@ -25,7 +25,7 @@ from farm.results.summary.tally import Tallied, Tally
 from farm.results.table.recorder import RunRecords
 from farm.results.table.runs import Runs
 from farm.scenario import Scenario
-from farm.sim.fast.coverage import Properties, why_not, why_not_these, why_whole
+from farm.sim.fast.coverage import FEEDBACK, Properties, why_not, why_not_these, why_whole
 from farm.sim.fast.event_log import AT_ONCE, log_of
 from farm.sim.fast.job_arrays import JobArrays, Jobs, load_of, loads_of
 from farm.sim.fast.kernel import native
@@ -39,6 +39,7 @@ from farm.workload import Several
 from farm.workload.blocks import JobColumns
 
 __all__ = [
+    "FEEDBACK",
     "CompiledRun",
     "Outcome",
     "ReusedLoad",

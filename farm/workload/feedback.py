@@ -1,0 +1,418 @@
+"""What people submit because runs have ended: repeats of what failed, and users' next pushes.
+
+A *run* is the jobs of a matrix, or a job that is in none. Its *verdict* is the end of the last of
+them. A source with ``reruns`` has people who repeat failed runs after a think time; one with
+``users`` has a number of users, each of whom pushes again after a think time once the verdict of
+the last push, and of its repeats, is there. Without either, arrivals do not depend on the farm.
+
+Both worlds say how jobs end, and submit what follows when its time has come
+(:class:`Submissions`). All draws are keyed by the user and by the run, not by when they are made:
+two farms with one seed are met by the same users with the same jobs and think times, in whatever
+order their jobs end.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import chain, count, groupby
+from operator import attrgetter
+from random import Random
+from typing import Final, TypeAlias
+
+import msgspec
+import numpy as np
+
+from farm.columns import Floats
+from farm.core.commands import EndJob
+from farm.core.jobs.groups import run_of
+from farm.core.jobs.needs import need_of, needs_of
+from farm.core.model import Cause, Job, Platform
+from farm.scenario.distributions import Quantile
+from farm.scenario.people import People
+from farm.scenario.times_of_week import Period
+from farm.scenario.traits import Traits
+from farm.scenario.workload import Arrivals, Matrices
+from farm.workload import generators
+from farm.workload.blocks import JobColumns
+from farm.workload.drawn_traits import Streams, source_streams
+from farm.workload.streams import stream
+
+Batch: TypeAlias = tuple[float, tuple[Job, ...]]
+"""An instant (farm time), and the jobs that are submitted at it."""
+
+PUSHES_AT_ONCE: Final = 8
+"""Pushes of a user that are drawn together; most users of a short run make no more."""
+TRY: Final = ".try-"
+"""Stands between the id of a job, or of a matrix, and the number of its repeat, from 2 on."""
+
+_arrival = attrgetter("arrived_at")
+_NOT_REPEATED = frozenset({Cause.SUPERSEDED, Cause.STOPPED, Cause.REQUESTED})
+"""Runs with such an end are not repeated: a newer one came, or it is not wanted any more."""
+_CUT_SHORT = frozenset({Cause.SKIPPED, Cause.FAIL_FAST})
+"""Causes of jobs that did not run because another failed."""
+
+
+class Thinking:
+    """When what people submit comes after a verdict: think times pass only while they are there."""
+
+    def __init__(self, people: People, starts: float) -> None:
+        self._quantile: Quantile = people.think_time.quantile_function()
+        self._presence: Period = people.presence
+        self._starts = starts
+
+    def ends_at(self, verdict_at: float, number: float) -> float:
+        """Return when they have thought, by a random number from 0 to 1."""
+        left = self._quantile(number)
+        if self._presence.minutes is None:
+            return verdict_at + left
+        at = verdict_at
+        while math.isfinite(at):
+            until = self._presence.changes_after(at, self._starts)
+            if self._presence.holds_at(at, self._starts):
+                if at + left < until:
+                    return at + left
+                left -= until - at
+            at = until
+        return math.inf
+
+
+class _Run:
+    """A run, and its repeats so far."""
+
+    def __init__(self, name: str, source: int) -> None:
+        self.name = name
+        self.source = source
+        #: its jobs as they were first submitted, by their ids then
+        self.jobs: dict[str, Job] = {}
+        #: number of the present try, 1 is the first
+        self.tries = 1
+        #: by the first id, how the jobs of the present try have ended, and which have not
+        self.ended: dict[str, EndJob] = {}
+        self.is_open: set[str] = set()
+
+
+class _User:
+    """A user: the pushes that come, and the think times between them."""
+
+    def __init__(
+        self,
+        options: Arrivals | Matrices,
+        name: str,
+        thinking: Thinking,
+        prefix: str,
+        platform: Platform | None,
+        streams: Streams,
+    ) -> None:
+        self._name = name
+        self._thinking = thinking
+        self._numbers = streams("think_time")
+        own = f"{prefix}-{name}"
+        serials = _serials()
+        if isinstance(options, Matrices):
+            blocks = generators.matrices(options, own, platform, streams, math.inf, serials)
+        else:
+            blocks = generators.arrivals(options, own, platform, streams, math.inf, serials)
+        self._pushes = groupby(JobColumns(blocks), key=_arrival)
+
+    def next_at(self, at: float) -> float:
+        """Return when the next push comes, if the user begins to think now."""
+        return self._thinking.ends_at(at, self._numbers.random())
+
+    def push(self, at: float) -> tuple[Job, ...]:
+        """Return the jobs of the next push, which comes at this instant."""
+        _, jobs = next(self._pushes)
+        return tuple(
+            msgspec.structs.replace(
+                job, arrived_at=at, attributes={"user": self._name, **job.attributes}
+            )
+            for job in jobs
+        )
+
+
+def _serials() -> Iterator[Floats]:
+    """Yield numbers in the place of the instants of a user's pushes, which are not known yet."""
+    for first in count(0, PUSHES_AT_ONCE):
+        yield np.arange(first, first + PUSHES_AT_ONCE, dtype=np.float64)
+
+
+class SourceFeedback:
+    """The people of one source.
+
+    Args:
+        options: the source's; only generated jobs have users.
+        seed: of the scenario.
+        name: of the source, or its place: what its random streams hang on.
+        starts: seconds since Monday 00:00 at farm time 0.
+        horizon: nothing is submitted at or after it.
+        prefix: of the ids of users' jobs.
+        platform: of those without one.
+    """
+
+    def __init__(
+        self,
+        options: Traits,
+        *,
+        seed: int,
+        name: str | int,
+        starts: float,
+        horizon: float,
+        prefix: str,
+        platform: Platform | None,
+    ) -> None:
+        self._seed = seed
+        self._name = name
+        self._end = horizon
+        self._reruns = options.reruns
+        self._thinking = None if options.reruns is None else Thinking(options.reruns, starts)
+        self._users: Sequence[_User] = ()
+        #: which of them pushed a run that has no verdict yet, by its name
+        self._user_of: dict[str, int] = {}
+        #: pushes that may still be made
+        self._left: float = math.inf
+        self._start = 0.0
+        if not isinstance(options, Arrivals | Matrices) or options.users is None:
+            return
+        if options.duration is not None:
+            self._end = min(horizon, options.start + options.duration)
+        self._left = options.count or math.inf
+        self._start = options.start
+        thinking = Thinking(options.users, starts)
+        width = len(str(options.users.count))
+        self._users = [
+            _User(
+                options,
+                f"u{number:0{width}d}",
+                thinking,
+                prefix,
+                platform,
+                source_streams(seed, f"{name}: user {number}"),
+            )
+            for number in range(1, options.users.count + 1)
+        ]
+
+    def first_pushes(self) -> Iterator[Job]:
+        """Yield the jobs of each user's first push, by arrival."""
+        instants = [user.next_at(self._start) for user in self._users]
+        for place in sorted(range(len(instants)), key=instants.__getitem__):
+            push = self._push(place, instants[place])
+            yield from () if push is None else push[1]
+
+    def verdict(self, run: _Run, at: float) -> Batch | None:
+        """Return what follows a verdict: a repeat, or the user's next push; None: nothing.
+
+        A repeat belongs to the run, which has one more try then.
+        """
+        repeat = self._repeat(run, at)
+        if repeat is not None:
+            run.tries += 1
+            return repeat if repeat[0] < self._end else None
+        place = self._user_of.pop(run.name, None)
+        if place is None:
+            return None
+        return self._push(place, self._users[place].next_at(at))
+
+    def _push(self, place: int, at: float) -> Batch | None:
+        """Return what a user pushes; None: that would be too late, or one push too many."""
+        if self._left <= 0 or not at < self._end:
+            return None
+        self._left -= 1
+        jobs = self._users[place].push(at)
+        self._user_of[run_of(jobs[0])] = place
+        return at, jobs
+
+    def _repeat(self, run: _Run, at: float) -> Batch | None:
+        """Return the repeat of a run that failed; None: it did not, or people let it be."""
+        rule, ends = self._reruns, run.ended.values()
+        if rule is None or self._thinking is None or run.tries > rule.at_most:
+            return None
+        if all(end.outcome != "failed" for end in ends):
+            return None
+        if any(end.cause in _NOT_REPEATED for end in ends):
+            return None
+        numbers = self._stream(run, run.tries)
+        if numbers.random() >= rule.probability:
+            return None
+        repeat_at = self._thinking.ends_at(at, numbers.random())
+        # drawn for all jobs, so that it does not depend on which of them are repeated
+        passes = {name: numbers.random() < rule.passes for name in run.jobs}
+        for_flaky = self._stream(run, 0)
+        flaky = {name: for_flaky.random() < rule.flaky for name in run.jobs}
+        repeated = dict.fromkeys(run.jobs) if rule.what == "run" else _come_back(run)
+        suffix = f"{TRY}{run.tries + 1}"
+        return repeat_at, tuple(
+            msgspec.structs.replace(
+                job,
+                id=f"{name}{suffix}",
+                matrix=job.matrix and f"{job.matrix}{suffix}",
+                arrived_at=repeat_at,
+                needs=_needs_within(job, repeated, suffix),
+                fails=job.fails and not (flaky[name] and passes[name]),
+            )
+            for name, job in run.jobs.items()
+            if name in repeated
+        )
+
+    def _stream(self, run: _Run, number: int) -> Random:
+        return stream(self._seed, "workload", self._name, "reruns", run.name, number)
+
+
+def _come_back(run: _Run) -> Collection[str]:
+    """Return the jobs that are repeated with those that failed: what these kept from running.
+
+    A skipped job comes back only if a repeated one can still release it.
+    """
+    back: dict[str, None] = {}
+    for name, end in run.ended.items():
+        if end.outcome == "failed" or end.cause is Cause.FAIL_FAST:
+            back[name] = None
+    skipped = [name for name, end in run.ended.items() if end.cause is Cause.SKIPPED]
+    is_more = True
+    while is_more:
+        is_more = False
+        for name in skipped:
+            if name not in back and _can_be_released(run.jobs[name], back):
+                back[name] = None
+                is_more = True
+    return back
+
+
+def _can_be_released(job: Job, repeated: Collection[str]) -> bool:
+    """Return whether a skipped job may run once these are repeated."""
+    needs = needs_of(job)
+    if all(need.job not in repeated for need in needs):
+        return False
+    # those outside have ended without a failure, else they were repeated
+    hoped = [need.job for need in needs if need.condition == "failed"]
+    return not hoped or any(name in repeated for name in hoped)
+
+
+def _needs_within(job: Job, repeated: Collection[str], suffix: str) -> tuple[str, ...]:
+    """Return a job's needs among those that are repeated with it; the others are met."""
+    return tuple(
+        f"{need.job}{suffix}{text[len(need.job) :]}"
+        for text in job.needs
+        for need in [need_of(text)]
+        if need.job in repeated
+    )
+
+
+class Submissions(Iterator[Batch]):
+    """What is submitted, by arrival, as far as it is known: more follows from how jobs end.
+
+    Args:
+        jobs: those that come by themselves, by arrival.
+        people: those of each source; None: there are none.
+        source_of: the source of each of these jobs by its id, known once it is drawn.
+    """
+
+    def __init__(
+        self,
+        jobs: Iterable[Job],
+        people: Sequence[SourceFeedback | None],
+        source_of: dict[str, int],
+    ) -> None:
+        self._by_themselves = groupby(jobs, key=_arrival)
+        self._people = people
+        self._source_of = source_of
+        #: what follows, and what was put back: at, whether it follows, serial
+        self._later: list[tuple[float, bool, int, tuple[Job, ...]]] = []
+        self._serials = count()
+        #: of runs without a verdict, by (source, name)
+        self._runs: dict[tuple[int, str], _Run] = {}
+        #: by the id of a job that has not ended, its run and its id in the run's first try
+        self._place_of: dict[str, tuple[_Run, str]] = {}
+        self._draw()
+
+    def __next__(self) -> Batch:
+        """Return the next batch that is known."""
+        if not self._later:
+            raise StopIteration
+        at, follows, _, jobs = heapq.heappop(self._later)
+        if not follows:
+            self._draw()
+        return at, jobs
+
+    @property
+    def next_at(self) -> float | None:
+        """When the next batch that is known comes; None: none is."""
+        return self._later[0][0] if self._later else None
+
+    def put_back(self, batch: Batch) -> None:
+        """Take back a batch that was not submitted: something may come before it now."""
+        at, jobs = batch
+        heapq.heappush(self._later, (at, True, -next(self._serials), jobs))
+
+    def ended(self, end: EndJob) -> tuple[Job, ...]:
+        """Learn how a job has ended; return the jobs that follow, which are among the next now."""
+        run, name = self._place_of.pop(end.job.id, (None, ""))
+        if run is None:
+            return ()
+        run.is_open.discard(name)
+        run.ended[name] = end
+        people = self._people[run.source]
+        if run.is_open or people is None:
+            return ()
+        tries = run.tries
+        follows = people.verdict(run, end.finished_at)
+        if follows is None or run.tries == tries:
+            del self._runs[run.source, run.name]
+        if follows is None:
+            return ()
+        at, jobs = follows
+        heapq.heappush(self._later, (at, True, next(self._serials), jobs))
+        if run.tries == tries:
+            for job in jobs:
+                self._note(job, run.source)
+            return jobs
+        run.ended = {}
+        suffix = f"{TRY}{run.tries}"
+        for job in jobs:
+            first_id = job.id.removesuffix(suffix)
+            run.is_open.add(first_id)
+            self._place_of[job.id] = run, first_id
+        return jobs
+
+    def _draw(self) -> None:
+        """Draw the next jobs that come by themselves."""
+        at, together = next(self._by_themselves, (0.0, iter(())))
+        jobs = tuple(together)
+        if not jobs:
+            return
+        for job in jobs:
+            source = self._source_of.pop(job.id, None)
+            if source is not None:
+                self._note(job, source)
+        heapq.heappush(self._later, (at or 0.0, False, next(self._serials), jobs))
+
+    def _note(self, job: Job, source: int) -> None:
+        """Remember a job of a run's first try until the verdict."""
+        name = run_of(job)
+        run = self._runs.setdefault((source, name), _Run(name, source))
+        run.jobs[job.id] = job
+        run.is_open.add(job.id)
+        self._place_of[job.id] = run, job.id
+
+
+class FeedbackLoad:
+    """Jobs by arrival, and what people submit once runs have ended; it can be begun many times.
+
+    ``begin``: given the instant before which all is submitted, returns the submissions. Iterated
+    over, it has the jobs that come by themselves.
+    """
+
+    def __init__(self, begin: Callable[[float], Submissions], until: float = math.inf) -> None:
+        self._begin = begin
+        self._until = until
+
+    def begun(self) -> Submissions:
+        """Return what is submitted, from the beginning."""
+        return self._begin(self._until)
+
+    def before(self, until: float) -> FeedbackLoad:
+        """Return the same load, of which nothing is submitted at this instant or later."""
+        return FeedbackLoad(self._begin, min(self._until, until))
+
+    def __iter__(self) -> Iterator[Job]:
+        return chain.from_iterable(jobs for _, jobs in self.begun())
