@@ -23,6 +23,7 @@ from collections.abc import Iterator
 import msgspec
 
 from farm.core.model import Builder, Job, Outcome
+from farm.forecasts.runtime.changes import runs_since_change
 from farm.forecasts.runtime.interface import (
     Basis,
     EstimatorOptions,
@@ -57,6 +58,8 @@ OF_KIND = "the kind"
 KIND = f"{OF_KIND}'s median"
 DECLARED = "declared time, as the kind's came out"
 BETWEEN = "between the kind's median and its declared times"
+#: entries of errors with which jobs have kinds of their own: that of all, and of more than one
+SEVERAL_KINDS = 2
 #: whose errors are those of all kinds
 ALL = "\x1fall kinds"
 
@@ -128,8 +131,15 @@ class Learned(RuntimeEstimator):
             self._distances = squares, products
         for way, group in _groups(job):
             _remember(self._runs, group, work, KEPT_OF_KIND if way == OF_KIND else KEPT)
+        declared = _declared_group(job)
         if is_time(job.declared_time) and job.declared_time:
-            _remember(self._runs, _declared_group(job), work / job.declared_time, KEPT_OF_KIND)
+            _remember(self._runs, declared, work / job.declared_time, KEPT_OF_KIND)
+        if len(self._errors) > SEVERAL_KINDS:
+            of_kind = self._runs[f"kind {job.kind}"]
+            recent = runs_since_change(of_kind)
+            if recent is not None:
+                del of_kind[:-recent]
+                del self._runs.get(declared, [])[:-recent]
 
     def _chosen(self, job: Job) -> tuple[float, Basis]:
         found = list(self._candidates(job))

@@ -21,6 +21,7 @@ from farm.columns import Floats
 from farm.core.declarations import own_declaration
 from farm.core.model import Builder, Job, Outcome
 from farm.core.rules import EndedAttempt
+from farm.forecasts.runtime.changes import runs_since_change
 from farm.forecasts.runtime.interface import (
     Basis,
     JobProgress,
@@ -97,7 +98,7 @@ class _History:
     quarter of a heavy tail (Santos Silva and Tenreyro, The log of gravity, 2006).
     """
 
-    __slots__ = ("_lines", "began", "ended", "ratios", "work")
+    __slots__ = ("_lines", "began", "changed", "ended", "ratios", "work")
 
     def __init__(self) -> None:
         # instants of farm time
@@ -106,18 +107,32 @@ class _History:
         self.ratios: list[float] = []
         #: seconds at speed 1
         self.work: list[float] = []
+        #: what was before a change has been forgotten
+        self.changed = False
         self._lines: dict[bool, ErrorLine] = {}
 
     def add(self, began_at: float, ended_at: float, ratio: float, work: float) -> None:
-        """Add an attempt, and forget the first one if there are too many."""
+        """Add an attempt, and forget the first one if there are more than ``KEPT``."""
         self.began.append(began_at)
         self.ended.append(ended_at)
         self.ratios.append(ratio)
         self.work.append(work)
-        if len(self.work) > KEPT:
-            for kept in (self.began, self.ended, self.ratios, self.work):
-                del kept[0]
+        self.keep(KEPT)
         self._lines.clear()
+
+    def keep(self, count: int) -> None:
+        """Forget all but the last attempts."""
+        for kept in (self.began, self.ended, self.ratios, self.work):
+            del kept[:-count]
+
+    def forget_before_change(self) -> bool:
+        """Forget what was before the last attempts if they differ from it; return whether."""
+        recent = runs_since_change(self.work)
+        if recent is None:
+            return False
+        self.keep(recent)
+        self.changed = True
+        return True
 
     def contain(self, time: float) -> bool:
         """Return whether a time (s at speed 1) is among the run times, or between them."""
@@ -132,7 +147,8 @@ class _History:
     @property
     def since(self) -> float:
         """Since when all attempts that ended are among the factors."""
-        return self.ended[0] if len(self.work) == KEPT else -math.inf
+        forgot = self.changed or len(self.work) == KEPT
+        return self.ended[0] if forgot else -math.inf
 
     def line(self, *, of_runs: bool) -> ErrorLine:
         """Return the line by what has ended; ``of_runs``: estimates are made of past runs."""
@@ -317,6 +333,11 @@ class RuntimeDistribution(RuntimeEstimator):
                 history = latest(self._declared, sort_of(job), _History())
                 ratio = min(max(work / declared, SMALLEST), LARGEST)
                 history.add(ended.began_at, ended.ended_at, ratio, work)
+            # without kinds of their own, jobs of different lengths come one after the other
+            if len(self._kinds) > 1 and kind.forget_before_change():
+                declared_history = self._declared.get(sort_of(job))
+                if declared_history is not None:
+                    declared_history.keep(len(kind.work))
             self._young = None
 
     def _of_runs(self, job: Job, builder: Builder | None) -> bool:
@@ -409,6 +430,7 @@ class RuntimeDistribution(RuntimeEstimator):
             found[f"{name}_by_kind"] = by_kind
             declared = {kind: list(getattr(kept, name)) for kind, kept in self._declared.items()}
             found[f"{name}_declared"] = declared
+        found["changed"] = [kind for kind, kept in self._kinds.items() if kept.changed]
         return found
 
     def load(self, state: JsonValues) -> None:
@@ -422,6 +444,9 @@ class RuntimeDistribution(RuntimeEstimator):
         self.estimator.load(inner)
         self._others, self._young = _loaded(*parts), None
         self._kinds, self._declared = (_all_loaded(state, name) for name in ("by_kind", "declared"))
+        for kind in converted(state, "changed", list[str]):
+            if kind in self._kinds:
+                self._kinds[kind].changed = True
 
 
 def _all_loaded(state: JsonValues, name: str) -> dict[str, _History]:

@@ -1,0 +1,49 @@
+"""Notices that the jobs of a kind take longer or shorter than they did.
+
+What they took before a change says nothing of the next one. A change is taken for real where the
+mean logarithm of the last runs is further from that of those before than chance allows: heavy
+tails, which logarithms make even, do not look like one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+#: the numbers of last runs that are held against those before; as many are kept
+RECENT = (10, 20)
+#: runs before them, at least
+MIN_BEFORE = 10
+#: standard errors of the difference from which it is a change
+MIN_ERRORS = 4.5
+#: a run counts as no shorter (seconds)
+SHORTEST = 1e-3
+#: the least standard deviation of logarithms: kinds whose runs are all the same change, too
+LEAST_DEVIATION = 0.05
+
+
+def runs_since_change(work: Sequence[float]) -> int | None:
+    """Return how many of the last runs are later than a change; None: there was none.
+
+    ``work``: what runs took, oldest first.
+    """
+    if len(work) < RECENT[0] + MIN_BEFORE:
+        return None
+    logarithms = np.log(np.maximum(np.array(work), SHORTEST))
+    sums = logarithms.cumsum()
+    squares = float(logarithms @ logarithms)
+    total = float(sums[-1])
+    for recent in RECENT:
+        before = len(work) - recent
+        if before < MIN_BEFORE:
+            break
+        mean_before = float(sums[before - 1]) / before
+        mean_recent = (total - float(sums[before - 1])) / recent
+        within = squares - before * mean_before**2 - recent * mean_recent**2
+        deviation = max(math.sqrt(max(within, 0.0) / len(work)), LEAST_DEVIATION)
+        error = deviation * math.sqrt(1.0 / before + 1.0 / recent)
+        if abs(mean_recent - mean_before) > MIN_ERRORS * error:
+            return recent
+    return None
