@@ -61,6 +61,7 @@ open_run             read a saved run, as a Result
 SweepResult          the results of a sweep: ``rows``, ``table``, ``runs``, ``save``
 Result, Results      the results of runs: ``summary``, ``jobs``, ``events``, ``save``
 JobTable             the jobs of a run in columns
+PipelineTable        … and its pipelines, from ``Result.pipelines()``
 Diagnosis, Twin      what ``doctor`` and ``twin`` found: ``verdicts``; ``sentence``, ``pools``
 SizePlan             what ``plan`` found: ``best``, ``points``
 ComputedAdvice       ``advice`` of what sweep, doctor and plan return: what would shorten the waits
@@ -91,6 +92,7 @@ if TYPE_CHECKING:
     from farm.core.model import Job, Platform
     from farm.core.pools.algorithm import PoolSnapshot
     from farm.results.table.job_table import JobTable
+    from farm.results.table.pipelines import PipelineTable
     from farm.scenario.model import Scenario
     from farm.scenario.packaged_examples import examples
     from farm_twin.own_farm import Diagnosis, doctor, twin
@@ -105,6 +107,7 @@ __all__ = [
     "InputError",
     "Job",
     "JobTable",
+    "PipelineTable",
     "Platform",
     "PoolSnapshot",
     "Result",
@@ -140,6 +143,7 @@ _PLACES = {
     "farm.core.model": ("Job", "Platform"),
     "farm.core.pools.algorithm": ("PoolSnapshot",),
     "farm.results.table.job_table": ("JobTable",),
+    "farm.results.table.pipelines": ("PipelineTable",),
     "farm.scenario.packaged_examples": ("examples",),
     "farm.scenario.model": ("Scenario",),
 }

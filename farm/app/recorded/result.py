@@ -16,6 +16,7 @@ from farm.results.comparison import RELEVANT
 from farm.results.recorded_run import FinishedRun
 from farm.results.summary.answer import answer_of_run
 from farm.results.table.job_table import JobTable, joined
+from farm.results.table.pipelines import PipelineTable, pipelines_of
 from farm.results.table.recorder import RunRecords
 from farm.scenario import Scenario
 
@@ -83,6 +84,18 @@ class Result:
     def jobs(self) -> JobTable:
         """The jobs, one row each, with the columns of jobs.csv."""
         return self.kept.jobs
+
+    def pipelines(self) -> PipelineTable:
+        """Return the pipelines, one row each: jobs that are connected by needs.
+
+        Each has its response time, what that was made of, and its critical path
+        (docs/how-to/pipelines.md). The table is empty if no job needs another.
+        """
+        return self._pipelines
+
+    @cached_property
+    def _pipelines(self) -> PipelineTable:
+        return pipelines_of(self.jobs)
 
     @property
     def events(self) -> Iterator[dict[str, Any]]:

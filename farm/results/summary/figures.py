@@ -22,9 +22,12 @@ from farm.results.summary.builder_time import (
 )
 from farm.results.summary.costs import Bill, CostParts, Costs, JobCounts, Place
 from farm.results.summary.fairness import indices_of_runs, unused_fair_share_keys
+from farm.results.summary.pipeline_figures import PipelineFigures, figures_of
 from farm.results.summary.run_phase import Window, counting
 from farm.results.summary.switches import keys_of_switches, switches_of, values_of
 from farm.results.table.job_columns import Jobs, by_outcome, invocation_of
+from farm.results.table.job_table import ColumnsOf, JobTable
+from farm.results.table.pipelines import pipelines_of
 from farm.results.table.runs import Runs
 
 MONTH = 365.25 * 86400.0 / 12
@@ -79,6 +82,8 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     stretch: Spread
     matrix_response_time: Spread
     first_failure_time: Spread
+    #: UNSET: no job needs another
+    pipelines: PipelineFigures | msgspec.UnsetType = msgspec.UNSET
     builders: BuilderCounts
     builder_time: float
     utilization: float | None
@@ -145,6 +150,8 @@ class Counted:
             "cost_per_month": list(map(_ratio, costs, months)),
             "warnings": [self._warnings()] * len(runs.seeds),
         }
+        if self.jobs.has_needs:
+            columns["pipelines"] = self._pipelines()
         keys = keys_of_switches(self._info.fair_share, self._info.switch_times)
         if keys:
             columns["switches"], columns["switching_time"] = self._switches(keys)
@@ -199,6 +206,21 @@ class Counted:
         is_switch &= window.holds(records.jobs.arrived_at)
         run = self._runs.of_builder[records.jobs.builder.codes][is_switch]
         return self._runs.counted(run), self._runs.total(run, times[is_switch]).tolist()
+
+    def _pipelines(self) -> list[PipelineFigures | msgspec.UnsetType]:
+        """Return the figures of each run's pipelines, with all jobs of these.
+
+        Also with those jobs that arrived outside the run phase, which alone do not count.
+        """
+        records = self.records.having()
+        if len(self._runs.seeds) == 1:
+            tables = [[records.jobs, records.lost]]
+        else:
+            run = self._runs.of_builder[records.jobs.builder.codes]
+            rows = self._runs.parts(run, np.arange(len(records.jobs)))
+            tables = [[records.jobs.taken(part)] for part in rows]
+        window = self._info.window
+        return [figures_of(pipelines_of(JobTable(ColumnsOf(*jobs))), window) for jobs in tables]
 
     def _counts(self) -> list[JobCounts]:
         lost = len(self.lost)

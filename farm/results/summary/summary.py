@@ -25,6 +25,7 @@ from farm.results.summary.costs import CostPart, JobCounts
 from farm.results.summary.fairness import FAIR_SHARE
 from farm.results.summary.figures import Counted, Figures, RunInfo, WorldName
 from farm.results.summary.lateness import Lateness
+from farm.results.summary.pipeline_figures import PipelineFigures
 from farm.results.summary.run_phase import Window
 from farm.results.summary.tally import CountedInPieces, Tallied
 from farm.results.table.job_columns import Jobs
@@ -64,7 +65,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
 
     Waiting times are of the jobs that started, and count from their releases; response times and
     stretches of those that succeeded or failed (a cancelled job was not served); a matrix counts
-    when all its jobs ended.
+    when all its jobs ended, and none was superseded.
     """
 
     name: str
@@ -87,11 +88,15 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     #: left out, as the number of those that were skipped: no job needs others
     blocked_time: Spread | msgspec.UnsetType = msgspec.UNSET
     skipped: int | msgspec.UnsetType = msgspec.UNSET
-    #: jobs that a newer run of their concurrency group cancelled
+    #: jobs that a newer run of their concurrency group cancelled, and the matrices of such jobs
     superseded: int | msgspec.UnsetType = msgspec.UNSET
+    superseded_matrices: int | msgspec.UnsetType = msgspec.UNSET
     response_time: Spread
     stretch: Spread
+    #: without superseded matrices
     matrix_response_time: Spread
+    #: left out: no job needs another
+    pipelines: PipelineFigures | msgspec.UnsetType = msgspec.UNSET
     #: how far p50, p95 and p99 are from the exact ones, at most, as a share of these; left out:
     #: they are exact
     percentile_error: float | msgspec.UnsetType = msgspec.UNSET
@@ -307,6 +312,7 @@ def _blocked(jobs: Jobs) -> dict[str, Any]:
         "blocked_time": spread_of(jobs.blocked_time[jobs.may_be_blocked]),
         "skipped": int(jobs.cause.where(Cause.SKIPPED).sum()),
         "superseded": int(jobs.cause.where(Cause.SUPERSEDED).sum()),
+        "superseded_matrices": jobs.superseded_matrices(),
     }
 
 

@@ -13,11 +13,18 @@ from farm.results.formatting import (
 )
 from farm.results.money import is_money, readable_cost, readable_monthly
 from farm.results.summary.costs import CostPart
+from farm.results.summary.pipeline_figures import (
+    PipelineFigures,
+    critical_path_in_words,
+    pipelines_in_words,
+)
 from farm.results.summary.summary import Quiescence, Summary
 from farm.terminal.cells import Styled, numbers, styled, texts
 from farm.terminal.tables import Listing, Parts, as_html, group, story
 from farm.units import many
 
+SpreadRow = tuple[str, Spread, Callable[[float | None], str]]
+"""A row of the table of times: what it is of, its values, and how these are shown."""
 MAX_INVOCATIONS = 10
 """Invocations in a table on the terminal; a page has more."""
 
@@ -70,6 +77,7 @@ def _events(summary: Summary) -> list[tuple[str, object]]:
     saved = (("time saved", readable_span(summary.saved_time)),) if summary.saved_time else ()
     return [
         ("jobs", _jobs(summary)),
+        *_pipelines(summary),
         ("makespan", readable_span(summary.makespan)),
         ("builders", _builders(summary)),
         ("builder time", readable_span(summary.builder_time)),
@@ -81,6 +89,21 @@ def _events(summary: Summary) -> list[tuple[str, object]]:
         *_switches(summary),
         ("took", f"{readable_span(summary.wall_time)} of real time, {summary.events:,} events"),
     ]
+
+
+def _pipelines(summary: Summary) -> list[tuple[str, str]]:
+    """Return how many pipelines came to their end, and what their response times were made of."""
+    pipelines = summary.pipelines
+    if not isinstance(pipelines, PipelineFigures):
+        return []
+    return [("pipelines", pipelines_in_words(pipelines)), *_critical_paths(pipelines)]
+
+
+def _critical_paths(pipelines: PipelineFigures) -> list[tuple[str, str]]:
+    path = pipelines.critical_path
+    if path.jobs is None:
+        return []
+    return [("critical path", critical_path_in_words(path))]
 
 
 def _cost(summary: Summary) -> str:
@@ -137,14 +160,25 @@ def _builders(summary: Summary) -> str:
     return ", ".join(parts)
 
 
+def _pipeline_response(summary: Summary) -> list[SpreadRow]:
+    """Return the response times of pipelines, if these are not the matrices."""
+    pipelines = summary.pipelines
+    if not isinstance(pipelines, PipelineFigures):
+        return []
+    if pipelines.response_time == summary.matrix_response_time:
+        return []
+    return [("pipeline response", pipelines.response_time, readable_span)]
+
+
 def _spreads(summary: Summary) -> Listing:
-    spreads: tuple[tuple[str, Spread, Callable[[float | None], str]], ...] = (
+    spreads: tuple[SpreadRow, ...] = (
         ("waiting time", summary.waiting_time, readable_span),
         ("blocked time", summary.blocked_time or Spread(0), readable_span),
         ("recorded wait", summary.recorded_waiting_time or Spread(0), readable_span),
         ("response time", summary.response_time, readable_span),
         ("stretch", summary.stretch, readable_ratio),
         ("matrix response", summary.matrix_response_time, readable_span),
+        *_pipeline_response(summary),
         ("first failure", summary.first_failure_time, readable_span),
     )
     rows = []

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from farm.columns import Coded, Flags, Floats, coded, floats, integers, one_of, which
+from farm.columns import Coded, Flags, Floats, Numbers, coded, floats, integers, one_of, which
 from farm.core.commands import RequestBuilder
 from farm.core.events import BuilderJoined, BuilderLost, BuilderRetired
 from farm.core.model import Builder
@@ -56,6 +56,32 @@ class Builders(Table):
     joined_at = Column(floats, "joined_at")
     gone_at = Column(floats, "gone_at")
     end = Column(one_of(ENDS), "end")
+
+    def booting_times(self, builder: Numbers, since: Floats, dispatched_at: Floats) -> Floats:
+        """Return for how long, from an instant on, the builders were booting that took jobs.
+
+        Args:
+            builder: the number of the builder that took each job; below 0: none did.
+            since: from when the time of each job counts, farm time.
+            dispatched_at: when the builder took it, farm time.
+
+        NaN where no builder took the job.
+        """
+        # a builder that comes again under its name lives several times: the last one that had
+        # joined by then took the job
+        lives = self.taken(np.lexsort((self.joined_at, self.builder.codes)))
+        lives = lives.taken(~np.isnan(lives.joined_at))
+        if not len(lives):
+            return np.full(len(builder), np.nan)
+        row = np.searchsorted(lives.builder.codes, builder, side="right") - 1
+        first = np.searchsorted(lives.builder.codes, builder, side="left")
+        while (is_later := (row > first) & (lives.joined_at[row] > dispatched_at)).any():
+            row = row - is_later
+        took: Flags = (row >= first) & ~np.isnan(dispatched_at)
+        requested_at = np.fmin(lives.requested_at, lives.joined_at)[row]
+        until = np.minimum(lives.joined_at[row], dispatched_at)
+        booting = np.maximum(0.0, until - np.maximum(requested_at, since))
+        return np.where(took, booting, np.nan)
 
 
 class Attempts(Table):

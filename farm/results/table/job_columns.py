@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple, TypeVar, get_args
 
@@ -107,6 +107,8 @@ class Jobs(Table):
     recorded: RecordedColumns = RecordedColumns()
     #: whether any job of the run needs others, or is in a concurrency group
     has_needs: bool = False
+    #: ``Builders.booting_times`` of the run's builders
+    booting_times: Callable[[Numbers, Floats, Floats], Floats] | None = None
 
     job_id = Column(texts, "job.id", public=True)
     matrix = Column(coded, "job.matrix", public=True)
@@ -175,6 +177,31 @@ class Jobs(Table):
         until = np.where(np.isnan(self.released_at), self.finished_at, self.released_at)
         return np.maximum(0.0, until - self.arrived_at)
 
+    @public
+    def booting_time(self) -> Floats | None:
+        """How much of the waiting time the builder that ran it was booting; NaN: it never ran."""
+        if not self.has_needs:
+            return None
+        if self.booting_times is None:
+            return np.full(len(self), np.nan)
+        return self.booting_times(self.builder.codes, self.waits_since, self.dispatched_at)
+
+    @public
+    def needs(self) -> Coded | None:
+        """The jobs that it needs, as tables have them: ``build;test:ended``."""
+        if not self.has_needs:
+            return None
+        values = [";".join(needs) for needs in self.needed.values]
+        return Coded(self.needed.codes, values)
+
+    @public
+    def cause_of_end(self) -> Coded | None:
+        """Why it ended; no value: it has not."""
+        if not self.has_needs:
+            return None
+        codes = np.where(self.outcome.where("lost"), -1, self.cause.codes)
+        return Coded(codes, [cause.value for cause in CAUSES])
+
     # of traces that know it: what really happened, from the arrival on
 
     @public
@@ -231,6 +258,7 @@ class Jobs(Table):
     attributes = Column(attributed, "job.attributes")
     #: which jobs need others, and when jobs were released that were blocked
     needs_others = Column(filled, "job.needs")
+    needed = Column(coded, "job.needs")
     release = Column(floats, "released_at")
 
     @cached_property
@@ -282,12 +310,21 @@ class Jobs(Table):
         return self.stretch[self.has_stretch]
 
     def matrix_response_times(self, unfinished: Collection[str | None] = ()) -> Floats:
-        """Return last end - first arrival of each finished matrix, in order of first end."""
+        """Return last end - first arrival of each finished matrix, in order of first end.
+
+        One of which a newer run cancelled jobs is left out: it would look fast.
+        """
         some, matrix, names, released = self._matrices()
         finished = np.full(len(names), -np.inf)
         np.maximum.at(finished, matrix, self.finished_at[some])
         whole = np.array([name not in unfinished for name in names], np.bool_)
+        whole[matrix[self.cause.where(Cause.SUPERSEDED)[some]]] = False
         return (finished - released)[whole]
+
+    def superseded_matrices(self) -> int:
+        """Return the number of matrices of which a newer run cancelled jobs."""
+        matrices = np.unique(self.matrix.codes[self.cause.where(Cause.SUPERSEDED)])
+        return int((matrices >= 0).sum())
 
     def names_of_matrices(self) -> set[str]:
         """Return the names of the matrices that these jobs belong to."""
@@ -320,6 +357,9 @@ MARKED = {
 
 for _name in MARKED.values():
     Jobs.add(_name, Column(as_they_are, f"job.{_name}", public=True))
+
+NAMES_IN_FILES = {"cause_of_end": "cause"}
+"""Names of public columns in files, where these are not the columns' own with their units."""
 
 PUBLIC = [name for name, column in Jobs.columns.items() if getattr(column, "public", False)]
 """The columns of files, in their order there; a table may be without some (``public``)."""

@@ -11,14 +11,74 @@ import numpy as np
 from farm.columns import Array, Coded, Floats, Rows
 from farm.core.errors import InputError, not_among
 from farm.core.fields import json_name
-from farm.results.table.job_columns import MARKED, PUBLIC, Jobs, RecordedColumns
+from farm.results.table.job_columns import (
+    MARKED,
+    NAMES_IN_FILES,
+    PUBLIC,
+    Jobs,
+    RecordedColumns,
+)
 from farm.results.table.recorder import RunRecords
 
 AT_ONCE = 4096
 """Rows that are made, written and read together."""
 
 
-class JobTable:
+class ColumnTable:
+    """Named columns of one length, for users: NumPy arrays of numbers (NaN: no value) or texts."""
+
+    #: what a row is, for messages
+    rows_are = "rows"
+
+    def __init__(self, columns: Mapping[str, Array]) -> None:
+        self._columns = columns
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns, in the order of their file."""
+        return tuple(self._columns)
+
+    def __len__(self) -> int:
+        return len(next(iter(self._columns.values())))
+
+    def __getitem__(self, column: str) -> Array:
+        try:
+            return self._columns[column]
+        except KeyError:
+            raise InputError(
+                f"{self.rows_are}: column: {not_among(column, self._columns)}"
+            ) from None
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        lists = [column.tolist() for column in self._columns.values()]
+        return (dict(zip(self._columns, row, strict=True)) for row in zip(*lists, strict=True))
+
+    def parts(self, column: str) -> Sequence[Coded | Array]:
+        """Return a column in pieces as they are held: values that repeat as numbers for them."""
+        return [self[column]]
+
+    def to_dict(self) -> dict[str, Array]:
+        """Return the columns as a dict."""
+        return dict(self._columns)
+
+    def to_pandas(self) -> Any:
+        """Return a ``pandas.DataFrame``. Raises InputError if pandas is not installed."""
+        return _library("pandas").DataFrame(self.to_dict())
+
+    def to_polars(self) -> Any:
+        """Return a ``polars.DataFrame``. Raises InputError if polars is not installed."""
+        return _library("polars").DataFrame(self.to_dict())
+
+    def to_arrow(self) -> Any:
+        """Return a ``pyarrow.Table``. Raises InputError if pyarrow is not installed."""
+        return _library("pyarrow").table(self.to_dict())
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Pass the table to any library that reads Arrow streams (needs pyarrow)."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+
+class JobTable(ColumnTable):
     """The jobs of a run, one row each, with the columns of jobs.csv.
 
     ``len(table)`` is the number of jobs, ``table["waiting_time_s"]`` a NumPy array of floats (NaN
@@ -31,34 +91,18 @@ class JobTable:
     ['amd64/virtual', 'win10-64/virtual']
     """
 
-    def __init__(self, columns: Mapping[str, Array]) -> None:
-        self._columns = columns
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The names of the columns, in the order of jobs.csv."""
-        return tuple(self._columns)
+    rows_are = "jobs"
 
     def __len__(self) -> int:
         # a run's columns are made at their first use: its names, which are first, take long
         by = "submitted_at_s" if "submitted_at_s" in self._columns else next(iter(self._columns))
         return len(self._columns[by])
 
-    def __getitem__(self, column: str) -> Array:
-        try:
-            return self._columns[column]
-        except KeyError:
-            raise InputError(f"jobs: column: {not_among(column, self._columns)}") from None
-
     def parts(self, column: str) -> Sequence[Coded | Array]:
         """Return a column in pieces as they are held: values that repeat as numbers for them."""
         if isinstance(self._columns, ColumnsOf):
             return self._columns.parts(column)
-        return [self[column]]
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        lists = [column.tolist() for column in self._columns.values()]
-        return (dict(zip(self._columns, row, strict=True)) for row in zip(*lists, strict=True))
+        return super().parts(column)
 
     def __repr__(self) -> str:
         return f"<farm.JobTable: {len(self):,} jobs, columns {', '.join(self.columns)}>"
@@ -85,26 +129,6 @@ class JobTable:
     def taken(self, rows: Rows) -> JobTable:
         """Return the table of some rows, by flags or by numbers."""
         return JobTable({name: column[rows] for name, column in self._columns.items()})
-
-    def to_dict(self) -> dict[str, Array]:
-        """Return the columns as a dict."""
-        return dict(self._columns)
-
-    def to_pandas(self) -> Any:
-        """Return a ``pandas.DataFrame``. Raises InputError if pandas is not installed."""
-        return _library("pandas").DataFrame(self.to_dict())
-
-    def to_polars(self) -> Any:
-        """Return a ``polars.DataFrame``. Raises InputError if polars is not installed."""
-        return _library("polars").DataFrame(self.to_dict())
-
-    def to_arrow(self) -> Any:
-        """Return a ``pyarrow.Table``. Raises InputError if pyarrow is not installed."""
-        return _library("pyarrow").table(self.to_dict())
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Pass the table to any library that reads Arrow streams (needs pyarrow)."""
-        return self.to_arrow().__arrow_c_stream__(requested_schema)
 
 
 class ColumnsOf(Mapping[str, Array]):
@@ -177,7 +201,7 @@ def _plain(column: Coded | Array) -> Array:
     return column.astype(np.str_) if column.dtype == np.object_ else column
 
 
-FIELDS = {json_name(name): name for name in PUBLIC}
+FIELDS = {NAMES_IN_FILES.get(name, json_name(name)): name for name in PUBLIC}
 """The columns of a table of jobs, by their names in files."""
 EMPTY = JobTable(ColumnsOf(Jobs.of(())))
 """A table of no jobs, with the types of the columns."""

@@ -170,6 +170,10 @@ def _column(name: str, cells: list[str]) -> Array:
     if name == "outcome" and not set(cells).issubset(OUTCOMES):
         raise ValueError
     text = ",".join(cells)
+    if (
+        name == "needs"
+    ):  # long ones are rare: an array of texts would have room for them in each row
+        return np.array([as_given(cell) for cell in cells], np.object_)
     if name not in TYPES or TYPES[name].kind == "U":
         return np.array([*map(as_given, cells)] if "'" in text else cells, np.str_)
     if name not in _FULL and "" in cells:

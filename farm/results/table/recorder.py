@@ -66,8 +66,10 @@ class RunRecords(msgspec.Struct, kw_only=True, eq=False, dict=True):
         return pools
 
     def having(self, **more: object) -> RunRecords:
-        """Return the same with more that is common to all jobs (``Jobs``)."""
-        jobs, lost = (table.having(**more) for table in (self.jobs, self.lost))
+        """Return the same with more that is common to all jobs (``Jobs``), and their builders."""
+        tables = (self.jobs, self.lost)
+        boots = self.builders.booting_times
+        jobs, lost = (table.having(booting_times=boots, **more) for table in tables)
         return msgspec.structs.replace(self, jobs=jobs, lost=lost)
 
     def beside(self, recorded: Sequence[tuple[Callable[[], list[str]], Happened]]) -> RunRecords:
