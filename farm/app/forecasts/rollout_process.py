@@ -53,18 +53,17 @@ class Roller:
             self._run_times = self._distribution()
             with suppress(StateError):  # of another estimator: nothing is known
                 self._run_times.load(request.statistics)
-        certain = self._name == "oracle"
         fork = Fork(
             snapshot=request.snapshot,
             pools=tuple(pool_specs(self._scenario)),
             rules=make_rules(self._scenario),
             run_times=self._run_times,
-            truthful=certain,
+            truthful=self._name == "oracle",
             algorithms=algorithms_of(self._scenario),
             recent=request.recent,
         )
         # a deterministic rollout is like any other
-        count = 1 if certain and fork.later is None else request.rollouts
+        count = 1 if fork.is_certain else request.rollouts
         seed = self._scenario.seed
         found = rollouts(
             lambda: fork, count=count, seed=seed, jobs=request.jobs, processes=1, events=MOST_EVENTS

@@ -34,7 +34,7 @@ from farm.core.state.working_state import JobStatus
 from farm.forecasts.dispatch.recent_arrivals import RecentArrivals
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.sim.fast.kernel import native
-from farm.sim.rollouts import fair_share
+from farm.sim.rollouts import fair_share, fates
 from farm.sim.rollouts.draws import RunningJob, RunTimes, ServiceTimes
 from farm.sim.rollouts.later_arrivals import drawn, last_at, matter
 from farm.sim.rollouts.queue_only import OnRollout, roll, slots_to_come
@@ -77,6 +77,8 @@ class Fork(msgspec.Struct, frozen=True, kw_only=True):
     recent: RecentArrivals | None = None
     #: the run times are the truth: outcomes are known too
     truthful: bool = False
+    #: so are the fates of builders, which each rollout draws otherwise
+    knows_fates: bool = False
 
     @property
     def later(self) -> RecentArrivals | None:
@@ -87,6 +89,16 @@ class Fork(msgspec.Struct, frozen=True, kw_only=True):
         known = (*snapshot.waiting, *snapshot.blocked)
         jobs = [*(view.job for view in known), *recent.jobs]
         return recent if matter(self.rules, snapshot.choices, self.pools, jobs) else None
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether all rollouts are the same: nothing of the future is drawn."""
+        return self.truthful and self.later is None and not self.draws_fates
+
+    @property
+    def draws_fates(self) -> bool:
+        """Whether each rollout draws when builders come and go."""
+        return not self.knows_fates and fates.are_drawn(self.pools)
 
 
 def rollouts(
@@ -215,6 +227,7 @@ class _Common:
 
         So do those whose slots need time to go over to another invocation.
         """
+        fork = self.fork
         changing = any(
             spec.law is not None
             or spec.switch_times
@@ -226,7 +239,9 @@ class _Common:
         )
         # a fixed pool that has too few builders after some have gone gets successors
         replaced = any(surplus < 0 for surplus in self._surpluses(self.base))
-        return changing or replaced or any(map(self._may_go, self._builders()))
+        # when those that boot will come, if they do, each rollout draws
+        awaited = fork.draws_fates and any(p.requested for p in self.base.pools)
+        return changing or replaced or awaited or any(map(self._may_go, self._builders()))
 
     def _builders(self) -> Iterator[Builder]:
         """Yield the joined and the booting builders."""
@@ -272,6 +287,10 @@ class _Common:
         times, ends = self._times.of(number).tolist(), self._ends[number].tolist()
         end_of = {v.job.id: end for v, end in zip(self.attempts, ends, strict=True)}
         fork, base, truthful = self.fork, self.base, self.fork.truthful
+        specs: Sequence[PoolSpec] = self.specs
+        if fork.draws_fates:
+            specs = fates.specs_of(specs, number)
+            base = fates.snapshot_of_rollout(base, specs)
         own = {
             v.job.id: v.job if truthful else no_truth(v.job, time)
             for v, time in zip(self.going, times, strict=True)
@@ -283,15 +302,15 @@ class _Common:
             blocked=tuple(_with_job(v, own.get(v.job.id, v.job)) for v in base.blocked),
             running=tuple(_with_job(v, plain.get(v.job.id, v.job)) for v in base.running),
         )
-        scheduler = restored(start, fork.rules, _Frozen(fork), pools=self.specs)
+        scheduler = restored(start, fork.rules, _Frozen(fork), pools=specs)
         world = SimulatedWorld(
-            self.specs,
+            specs,
             self._arrivals(number),
             start=start,
             end_of=lambda record: end_of[record.job.id],
             needed=() if fork.load is None else needed_of(iter(())),
         )
-        provision(world, scheduler, self.specs, fork.algorithms)
+        provision(world, scheduler, specs, fork.algorithms)
         watch = _Watch(world, {self.leader_of[job] for job in self.wanted} & self._columns.keys())
         play(scheduler, watch, [watch.observe])
         self.events += watch.events

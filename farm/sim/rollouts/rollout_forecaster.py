@@ -85,7 +85,7 @@ class RolloutForecaster:
         )
         names = [state.job.id for state in jobs]
         # a deterministic rollout is like any other
-        certain = self._truthful and fork.later is None
+        certain = fork.is_certain
         found = rollouts(
             lambda: fork,
             count=1 if certain else self._count,

@@ -346,10 +346,11 @@ def provisioned(**changes) -> Scenario:
 
 
 def known_fork(scenario: Scenario, snapshot: FarmSnapshot):
-    """A fork that knows the run times and sizes its pools as the scenario says."""
+    """A fork that knows run times and fates, and sizes its pools as the scenario says."""
     run_times = RuntimeDistribution(make_estimator("oracle"))
     algorithms = algorithms_of(scenario)
-    return partial(fork_of, scenario, snapshot, run_times, algorithms=algorithms, truthful=True)
+    known = {"truthful": True, "knows_fates": True}
+    return partial(fork_of, scenario, snapshot, run_times, algorithms=algorithms, **known)
 
 
 @pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.slow)])
