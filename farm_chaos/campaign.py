@@ -127,7 +127,10 @@ class Campaign:
             share = jobs * fault.number // number - jobs * (fault.number - 1) // number
             # the last one is what the probe is like: no other job may need it
             like = next(job for job in jobs_like(self._scenario) if not job.needs)
-            like = msgspec.structs.replace(like, id=f"like-{fault.number}")
+            # nor may a run that is cancelled, or a group that is full, hold it back
+            like = msgspec.structs.replace(
+                like, id=f"like-{fault.number}", matrix=None, group=None, fails=False
+            )
             shares[fault.number] = [*islice(supply, max(0, share - 1)), like]
         try:
             if self._is_resumed:
@@ -326,7 +329,7 @@ class Feeder:
 def jobs_like(scenario: Scenario) -> Iterator[Job]:
     """Yield jobs without end like those of the scenario's workload, with ids of their own.
 
-    Jobs that need others need the same ones by these ids.
+    Jobs that need others need the same ones by these ids; those of a matrix have one together.
     """
     number = 0
     for seed in count(scenario.seed):  # a workload that ends starts again, with another seed
@@ -338,7 +341,7 @@ def jobs_like(scenario: Scenario) -> Iterator[Job]:
                     job,
                     id=names[job.id],
                     arrived_at=None,
-                    matrix=None,
+                    matrix=None if job.matrix is None else f"chaos-{seed}-{job.matrix}",
                     needs=renamed(job.needs, names.__getitem__),
                 )
 

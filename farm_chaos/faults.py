@@ -132,6 +132,11 @@ def inject(fault: Fault, scene: Scene) -> Lift | None:
         case FaultKind.SAME_RETRY:
             if name := server.ended_job(rng):
                 scene.rivals.retry_at_once(_connect(scene), name)
+        case FaultKind.CANCEL_RUN:
+            server.cancel_run(rng)
+        case FaultKind.RETRY_FAILED:
+            if name := server.failed_job(rng):
+                scene.rivals.retry_at_once(_connect(scene), name, clients=1)
         case FaultKind.REMOVE_STATE:
             farm.forget_place()
         case _ if fault.kind in NO_FILES:

@@ -59,6 +59,8 @@ class FaultKind(Enum):
     NO_FILES_KEEPER = "no-files-keeper"
     SAME_ID = "same-id"
     SAME_RETRY = "same-retry"
+    CANCEL_RUN = "cancel-run"
+    RETRY_FAILED = "retry-failed"
     REMOVE_STATE = "remove-state"
 
     @property

@@ -103,9 +103,9 @@ class Rivals:
             with self._lock:
                 self.claims.append(Claim(ids, jobs[0].service_time, refused))
 
-    def retry_at_once(self, connect: Connect, job: str) -> None:
+    def retry_at_once(self, connect: Connect, job: str, clients: int = RETRYING) -> None:
         """Clients that retry one job at the same moment, as ``farm retry`` does."""
-        _at_once([partial(self._retry, connect, job)] * RETRYING)
+        _at_once([partial(self._retry, connect, job)] * clients)
 
     def _retry(self, connect: Connect, job: str) -> None:
         with connect() as client:

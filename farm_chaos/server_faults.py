@@ -11,7 +11,7 @@ import redis
 
 from farm.core.commands import EndJob
 from farm.core.errors import FarmError
-from farm.core.events import BuilderLost, JobFinished
+from farm.core.events import BuilderLost, CancelRequested, JobFinished
 from farm.live.operating.client import FarmClient
 from farm.live.redis.connection import connect
 from farm.live.redis.keys import Keys
@@ -23,6 +23,8 @@ from farm.live.wire.messages import UNSTAMPED, VERSION, Ask, Beat, Envelope, enc
 AWAY = (redis.RedisError, FarmError, OSError)
 #: entries written to each stream or list
 AT_ONCE = 20
+#: ended jobs among which one is looked for that did not succeed
+ENDS_SEEN = 200
 #: enough for a server to answer, too little to write anything
 LITTLE_MEMORY = "1mb"
 
@@ -113,6 +115,20 @@ class ServerFaults:
         """Return the id of a job that has ended; empty: none has."""
         names = self._redis.hrandfield(self._keys.results, 10) or []
         return rng.choice(sorted(names)).decode() if names else ""
+
+    def failed_job(self, rng: random.Random) -> str:
+        """Return the id of a job that has failed or was cancelled; empty: there was none to see."""
+        ends = self._redis.hrandfield(self._keys.results, ENDS_SEEN, withvalues=True) or []
+        records = [msgspec.json.decode(end, type=EndJob) for end in ends[1::2]]
+        names = sorted(record.job.id for record in records if record.outcome != "succeeded")
+        return rng.choice(names) if names else ""
+
+    def cancel_run(self, rng: random.Random) -> None:
+        """Cancel what is left of a run, whichever of its jobs others need."""
+        records = self._reader.jobs().values()
+        runs = sorted({record.job.matrix for record in records if record.job.matrix is not None})
+        if runs:
+            self.client.send(CancelRequested(UNSTAMPED, matrix=rng.choice(runs), reason="chaos"))
 
     @property
     def questions(self) -> list[tuple[str, ...]]:
