@@ -23,7 +23,7 @@ from farm.core.events import Event
 from farm.core.jobs.blocking import BlockedJobs
 from farm.core.jobs.book import JobBook
 from farm.core.jobs.cancelling import Canceller
-from farm.core.jobs.groups import group_of
+from farm.core.jobs.groups import group_of, turn_of
 from farm.core.jobs.reordering import SORTED_AFTER, QueueSorter, Reorderer
 from farm.core.jobs.requeueing import Requeuer
 from farm.core.model import Cause
@@ -155,15 +155,15 @@ class Scheduler:
             self.blocked.submitted(states, event.ended, at)
         if self.book.groups:
             self._supersede(states, at)
+            self._take_places(states, at)
         lanes: dict[int, Lane] = {}
         for state in states:
             is_over = self.jobs.get(state.job.id) is not state
             if is_over or state.leader is not None or state.status is not _ARRIVING:
                 continue
-            if state.job.group is None or self.blocked.admits(state, at):
-                lane = state.lane
-                self.dispatcher.wait(state, lane, at)
-                lanes[id(lane)] = lane
+            lane = state.lane
+            self.dispatcher.wait(state, lane, at)
+            lanes[id(lane)] = lane
         self.dispatcher.fill_lanes(lanes.values(), at)
         if self.book.groups:
             self.blocked.put_in_order()
@@ -216,11 +216,18 @@ class Scheduler:
         groups = {group_of(state.job.group) for state in states if state.job.group is not None}
         for name in sorted(group.name for group in groups if group.mode == "cancel"):
             members = self.book.groups.get(name)
-            if members is None:
+            newest = None if members is None else members.newest_cancelling()
+            if members is None or newest is None:
                 continue
-            newest = members.newest()
             older = members.older_than(newest)
             self.canceller.cancel(older, at, Cause.SUPERSEDED, f"superseded by {newest}")
+
+    def _take_places(self, states: Sequence[JobState], at: float) -> None:
+        """Let jobs take their places in groups, or be held back."""
+        for state in sorted(states, key=turn_of):
+            is_live = self.jobs.get(state.job.id) is state
+            if is_live and state.job.group is not None and state.status is _ARRIVING:
+                self.blocked.admits(state, at)
 
     def _follow(self, at: float) -> None:
         """Release and skip jobs that needed those which have ended, until nothing changes."""

@@ -133,6 +133,93 @@ def test_each_job_goes_by_what_it_says_of_its_group(ledger):
     assert farm.finish("y") == ["end y succeeded", "start z/1 on d.0"]
 
 
+def test_a_run_that_cancels_nothing_is_no_reason_to_cancel(ledger):
+    """Also where it is the newest one, and comes together with one that cancels."""
+    farm = ledger("b", "c", "d")
+    farm.submit(member("x", "main:cancel"))
+    farm.submit(member("y", "main:latest"))
+    assert farm.submit(member("x2", "main:cancel", "x")) == ["start x2/1 on d.0"]
+    told = farm.submit(member("v", "main:cancel"), member("w", "main:latest"))
+    assert told == ["stop x/1 on b", "stop y/1 on c", "stop x2/1 on d"]
+    assert farm.finish("x2", "cancelled") == ["end x2 cancelled", "start v/1 on d.0"]
+
+
+def test_only_runs_that_say_so_are_superseded_as_they_wait(ledger):
+    """Others wait for a place, whoever comes after them."""
+    farm = ledger("b", "c")
+    farm.submit(member("a", "main"), member("b1", "main"), member("c1", "main:latest"))
+    assert farm.submit(member("d", "main:latest")) == ["end c1 cancelled"]
+    assert farm.finish("a") == ["end a succeeded", "start b1/1 on c.0"]
+    assert farm.finish("b1") == ["end b1 succeeded", "start d/1 on b.0"]
+
+
+def test_a_job_whose_need_ends_as_its_run_is_superseded_ends_once(ledger):
+    """A newer run, with a job between those of the older one, is released by the same end."""
+    farm = ledger("b", "c")
+    farm.submit(
+        "x",
+        member("a1", "main:latest", "a"),
+        member("b1", "main:latest", "b"),
+        member("c1", "main:latest", "c", "x"),
+        member("b2", "main:latest", "b", "x"),
+    )
+    assert farm.finish("x") == ["end x succeeded", "end b1 cancelled", "end b2 cancelled"]
+    assert farm.finish("a1") == ["end a1 succeeded", "start c1/1 on b.0"]
+
+
+def test_all_of_a_run_go_when_it_gets_its_place(ledger):
+    """Though a job that waits for a place of another kind was submitted before the last of them."""
+    farm = ledger("b", "c", "d")
+    farm.submit(
+        member("x", "main"),
+        member("a1", "main:latest", "a"),
+        member("y", "main"),
+        member("a2", "main:latest", "a"),
+    )
+    assert farm.finish("x") == ["end x succeeded", "start a1/1 on c.0", "start a2/1 on d.0"]
+
+
+def test_a_place_of_another_kind_is_not_that_of_the_run(ledger):
+    """Nor after a restart: two runs would be there at once."""
+    farm = ledger("b", "c", "d")
+    farm.submit(member("x", "main:latest"), member("a1", "main:2", "a"))
+    farm.restart()
+    assert farm.submit(member("a2", "main:latest", "a")) == []
+    farm.restart()
+    assert farm.finish("x") == ["end x succeeded", "start a2/1 on d.0"]
+
+
+@pytest.mark.parametrize("need", [(), ("x",)])
+def test_runs_whose_jobs_are_mixed_in_a_file_go_by_their_first(ledger, need):
+    """As if they had been submitted one after the other, also where one end releases both."""
+    farm = ledger("b", "c")
+    farm.submit("slow", "x")
+    a1 = member("a1", "main:latest", "a", "slow")
+    b1 = member("b1", "main:latest", "b", *need)
+    a2 = member("a2", "main:latest", "a", *need)
+    farm.submit(a1, b1, a2)
+    farm.finish("x")
+    assert farm.running.keys() == {"slow", "a2"}
+    farm.finish("a2")
+    assert farm.finish("slow") == ["end slow succeeded", "start a1/1 on c.0"]
+    assert farm.finish("a1") == ["end a1 succeeded", "start b1/1 on b.0"]
+
+
+def test_runs_with_jobs_mixed_in_a_file_go_by_their_first_after_a_delay(ledger):
+    """Both are released by one alarm."""
+    farm = ledger("b", "c")
+    delayed = {"service_time": 10.0, "group": "main:latest", "needs": ("x",), "needs_delay": 5.0}
+    farm.submit(
+        "slow",
+        "x",
+        member("a1", "main:latest", "a", "slow"),
+        Job(id="b1", matrix="b", **delayed),
+        Job(id="a2", matrix="a", **delayed),
+    )
+    farm.finish("x")
+    assert farm.ring(farm.at + 5.0) == ["start a2/1 on c.0"]
+
+
 def test_the_only_run_that_waits_is_kept(ledger):
     """Though the one that has the place was submitted later."""
     farm = ledger("b", "c")

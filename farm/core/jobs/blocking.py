@@ -12,7 +12,7 @@ from farm.core.alarms import Alarms
 from farm.core.commands import EndJob
 from farm.core.dispatching.matching import Lane
 from farm.core.jobs.book import JobBook
-from farm.core.jobs.groups import Group, GroupMembers, group_of
+from farm.core.jobs.groups import Group, GroupMembers, group_of, turn_of
 from farm.core.jobs.needs import UNKNOWN, Ended, needs_first, needs_of, why_skipped
 from farm.core.model import Cause, Outcome
 from farm.core.policies import asks_for_path
@@ -89,8 +89,13 @@ class BlockedJobs:
                             _, known = news.setdefault(state.serial, (state, {}))
                             known[command.job.id] = end
             seen = len(out)
-            for _, (state, known) in sorted(news.items()):
-                if self._take(state, known, at):
+            turns = sorted(news.items())
+            if self._book.groups:
+                turns.sort(key=lambda item: turn_of(item[1][0]))
+            for _, (state, known) in turns:
+                # one that was released before it may have superseded its run
+                is_blocked = self.states.get(state.job.id) is state
+                if is_blocked and self._take(state, known, at):
                     self._release(state, at, lanes)
             for group in groups:
                 self._admit_held(group, at, lanes)
@@ -162,8 +167,12 @@ class BlockedJobs:
     def go_on(self, at: float) -> None:
         """Release the jobs whose delay is over; set an alarm for the next one."""
         lanes: dict[int, Lane] = {}
+        due: list[tuple[float, int, JobState]] = []
         while self._due and self._due[0][0] <= at:
-            _, _, state = heapq.heappop(self._due)
+            due.append(heapq.heappop(self._due))
+        if self._book.groups:
+            due.sort(key=lambda entry: (entry[0], turn_of(entry[2])))
+        for _, _, state in due:
             if self.states.get(state.job.id) is state:
                 self._release(state, at, lanes)
         if self._due:
@@ -186,9 +195,8 @@ class BlockedJobs:
         self._enter(state)
         for name in state.unmet:
             self._dependents.setdefault(name, []).append(state)
-        group = state.job.group
-        if group is not None and not state.unmet and state.released_at is None:
-            self._book.groups[group_of(group).name].hold(state)
+        if state.waits_for_place:
+            self._book.groups[group_of(state.job.group or "").name].hold(state)
         if state.released_at is not None:
             heapq.heappush(self._due, (state.released_at, state.serial, state))
 

@@ -12,9 +12,9 @@ a job names its group, and how that goes about it:
 ==================  ===========================================================================
 
 A run is a matrix, or a job that is in none. It is newer than another if its first job was submitted
-later. A run waits while a job of it has no place and nothing else blocks it. Each job goes by what
-it says itself, also where others name the same group otherwise. A suffix that is neither a number,
-nor ``latest`` or ``cancel``, belongs to the name.
+later, whatever the order of the others. A run waits while a job of it has no place and nothing else
+blocks it. Each job goes by what it says itself, also where others name the same group otherwise. A
+suffix that is neither a number, nor ``latest`` or ``cancel``, belongs to the name.
 
 A job takes its place in the group when it would be queued: on arrival, or once its needs are met.
 Until it has one it is *blocked*: no builder could run it, so it is no waiting that more builders
@@ -62,9 +62,24 @@ def group_of(text: str) -> Group:
     return Group(text)
 
 
+def mode_of(job: Job) -> Mode:
+    """Return how a job that names a group goes about it."""
+    return group_of(job.group or "").mode
+
+
 def run_of(job: Job) -> str:
     """Return the run that a job belongs to: its matrix, or itself."""
     return job.id if job.matrix is None else job.matrix
+
+
+def turn_of(state: JobState) -> int:
+    """Return by which serial a job asks for a place, of those that do at one instant.
+
+    A job of ``latest`` goes by its run's first: where the jobs of runs are mixed in a submission,
+    they are as if the runs had been submitted one after the other.
+    """
+    is_latest = state.job.group is not None and mode_of(state.job) == "latest"
+    return state.run_serial if is_latest else state.serial
 
 
 class GroupMembers:
@@ -78,9 +93,13 @@ class GroupMembers:
         #: how many live jobs of each run there are, and how many of them have a place
         self._runs: Counter[str] = Counter()
         self._runs_inside: Counter[str] = Counter()
+        #: how many jobs of the run that has the place of ``latest`` are inside
+        self._latest_inside: Counter[str] = Counter()
+        #: how many live jobs of each run cancel older runs
+        self._cancelling: Counter[str] = Counter()
         #: the serial of each run's first job
         self._began: dict[str, int] = {}
-        #: those that wait for a place: their serials
+        #: those that wait for a place: their serials, or 0 for those whose run has it now
         self._held: list[tuple[int, JobState]] = []
 
     def enter(self, state: JobState) -> None:
@@ -89,7 +108,10 @@ class GroupMembers:
         self.live[state.job.id] = state
         self._runs[run] += 1
         state.run_serial = self._began.setdefault(run, state.run_serial or state.serial)
-        if run in self._runs_inside and group_of(state.job.group or "").mode == "latest":
+        mode = mode_of(state.job)
+        if mode == "cancel":
+            self._cancelling[run] += 1
+        if run in self._latest_inside and mode == "latest":
             state.has_place = True
         if state.has_place:
             self._take_place(state)
@@ -103,6 +125,10 @@ class GroupMembers:
         if name in self.inside:
             del self.inside[name]
             _take_one(self._runs_inside, run)
+            if mode_of(state.job) == "latest":
+                _take_one(self._latest_inside, run)
+        if mode_of(state.job) == "cancel":
+            _take_one(self._cancelling, run)
         _take_one(self._runs, run)
         if run not in self._runs:
             del self._began[run]
@@ -130,23 +156,29 @@ class GroupMembers:
             members = [
                 member
                 for member in self.live.values()
-                if not member.has_place and run_of(member.job) == run
+                if not member.has_place
+                and run_of(member.job) == run
+                and mode_of(member.job) == "latest"
             ]
         for member in members:
             member.has_place = True
             self._take_place(member)
+            if member.waits_for_place:
+                self.hold(member)
         return members
 
     def _take_place(self, state: JobState) -> None:
         self.inside[state.job.id] = None
         self._runs_inside[run_of(state.job)] += 1
+        if mode_of(state.job) == "latest":
+            self._latest_inside[run_of(state.job)] += 1
 
     def hold(self, state: JobState) -> None:
-        """Let a job wait for a place."""
-        heapq.heappush(self._held, (state.serial, state))
+        """Let a job wait for a place; one whose run has it goes before all others."""
+        heapq.heappush(self._held, (0 if state.has_place else state.serial, state))
 
     def next_held(self) -> JobState | None:
-        """Return the job that waits for a place, and was submitted first."""
+        """Return the job that waits for a place, and is next: as a rule the one submitted first."""
         while self._held and not self._is_held(self._held[0][1]):
             heapq.heappop(self._held)
         return self._held[0][1] if self._held else None
@@ -159,9 +191,9 @@ class GroupMembers:
         """Remove the job that ``next_held`` returned."""
         heapq.heappop(self._held)
 
-    def newest(self) -> str:
-        """Return the newest run."""
-        return max(self._began, key=self._began.__getitem__)
+    def newest_cancelling(self) -> str | None:
+        """Return the newest run that cancels older ones."""
+        return max(self._cancelling, key=self._began.__getitem__, default=None)
 
     def older_than(self, run: str) -> list[JobState]:
         """Return the jobs of older runs, in order of submission."""
@@ -169,16 +201,22 @@ class GroupMembers:
         return [member for member in self.live.values() if self._began[run_of(member.job)] < began]
 
     def waiting_runs(self) -> list[str]:
-        """Return the runs with jobs that wait for a place, the oldest first."""
-        runs = {run_of(state.job) for _, state in self._held if self._is_held(state)}
+        """Return the runs of ``latest`` that wait for a place, the oldest first."""
+        runs = {
+            run_of(state.job)
+            for _, state in self._held
+            if self._is_held(state) and mode_of(state.job) == "latest"
+        }
         return sorted(runs, key=self._began.__getitem__)
 
     def blocked_of(self, run: str) -> list[JobState]:
-        """Return the blocked jobs of a run, in order of submission."""
+        """Return the blocked jobs of a run of ``latest``, in order of submission."""
         return [
             member
             for member in self.live.values()
-            if run_of(member.job) == run and member.status is JobStatus.BLOCKED
+            if run_of(member.job) == run
+            and member.status is JobStatus.BLOCKED
+            and mode_of(member.job) == "latest"
         ]
 
 

@@ -119,6 +119,12 @@ class JobState(JobLife, eq=False, kw_only=True):
     #: the number of its last entry in a plain queue; negative: that is void, as all others are
     entry: int = 0
 
+    @property
+    def waits_for_place(self) -> bool:
+        """Whether nothing but its group blocks it."""
+        is_blocked = self.status is JobStatus.BLOCKED and self.job.group is not None
+        return is_blocked and not self.unmet and self.released_at is None
+
     def __lt__(self, other: JobState) -> bool:
         """Order jobs with equal keys: any fixed order will do."""
         return self.serial < other.serial
