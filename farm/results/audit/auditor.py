@@ -6,6 +6,7 @@ except the values that are passed between it and its world.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Literal, NoReturn
@@ -39,7 +40,7 @@ from farm.core.events import (
     SlotCleaned,
     UndrainRequested,
 )
-from farm.core.jobs.groups import Group, group_of, run_of
+from farm.core.jobs.groups import group_of, mode_of, run_of
 from farm.core.jobs.needs import needs_of
 from farm.core.model import Builder, Cause, Job, Outcome, Platform
 
@@ -68,6 +69,12 @@ class AuditedJob(msgspec.Struct):
     hopeless: bool = False
     #: from when it may be dispatched; None: its needs have not been met
     free_at: float | None = None
+    #: that was so in the very event that told it; else an alarm may be late
+    is_free_at_once: bool = False
+    #: the newer run that cancels it; empty: none does
+    superseded_by: str = ""
+    #: its builder was asked to stop it
+    is_stopping: bool = False
 
     @property
     def ended(self) -> bool:
@@ -110,6 +117,87 @@ class AuditedBuilder(msgspec.Struct):
         return f"whose slot {slot} is being cleaned" if slot in self.cleaning else None
 
 
+class AuditedGroup(msgspec.Struct):
+    """What events and commands say about a concurrency group."""
+
+    #: those that have not ended, by id
+    live: dict[str, AuditedJob] = {}
+    #: the serial of the first live job of each run that has any
+    began: dict[str, int] = {}
+    #: how many live jobs each run has, and how many of them go by ``latest``
+    counts: Counter[str] = msgspec.field(default_factory=Counter)
+    latest_counts: Counter[str] = msgspec.field(default_factory=Counter)
+    #: of those that have been dispatched: the jobs with a limit, and the runs of ``latest``
+    inside: dict[str, Job] = {}
+    placed_runs: set[str] = set()
+
+    def enter(self, audited: AuditedJob, serial: int) -> None:
+        """Add a job that was submitted."""
+        self.live[audited.job.id] = audited
+        run = run_of(audited.job)
+        self.began.setdefault(run, serial)
+        self.counts[run] += 1
+        self.latest_counts[run] += mode_of(audited.job) == "latest"
+
+    def leave(self, job: Job) -> None:
+        """Remove a job that has ended."""
+        self.live.pop(job.id, None)
+        self.inside.pop(job.id, None)
+        run = run_of(job)
+        self.counts[run] -= 1
+        self.latest_counts[run] -= mode_of(job) == "latest"
+        if not self.latest_counts[run]:
+            self.placed_runs.discard(run)
+        if not self.counts[run]:
+            del self.began[run], self.counts[run], self.latest_counts[run]
+
+    def refuses(self, job: Job) -> str | None:
+        """Return why a job had no place when it was dispatched; None if it had one."""
+        group = group_of(job.group or "")
+        if group.mode == "limit":
+            self.inside[job.id] = job
+            limits = sorted(group_of(member.group or "").limit for member in self.inside.values())
+            if any(limit < place for place, limit in enumerate(limits, 1)):
+                return f"as one of {len(limits)} of its group {group.name!r}"
+        elif group.mode == "latest":
+            self.placed_runs.add(run_of(job))
+            if len(self.placed_runs) > 1:
+                return f"beside another run of its group {group.name!r}"
+        return None
+
+    def supersede(self) -> list[AuditedJob]:
+        """Note which jobs a newer run cancels, but for those that are stopped; return them."""
+        runs = {
+            run_of(member.job)
+            for member in self.live.values()
+            if mode_of(member.job) == "cancel" and not member.hopeless
+        }
+        newest = max(runs, key=self.began.__getitem__, default=None)
+        if newest is None:
+            return []
+        older = [
+            member
+            for member in self.live.values()
+            if self.began[run_of(member.job)] < self.began[newest] and not member.is_stopping
+        ]
+        for member in older:
+            member.superseded_by = newest
+        return older
+
+    def waiting_runs(self, than: Job, at: float) -> set[str]:
+        """Return the runs of ``latest`` that wait and are newer than that of a job."""
+        runs = {
+            run_of(member.job)
+            for member in self.live.values()
+            if mode_of(member.job) == "latest"
+            and member.attempts == 0
+            and member.free_at is not None
+            and member.free_at <= at
+        }
+        began = self.began[run_of(than)]
+        return {run for run in runs - self.placed_runs if self.began[run] > began}
+
+
 class Auditor:
     """Observer that raises InvariantError at the first inconsistency, with the job's history.
 
@@ -117,7 +205,9 @@ class Auditor:
     present, take jobs, have uses left and can run the platform. Jobs: known, waiting when
     dispatched, attempts numbered consecutively, ended exactly once, requeued only when an event
     voided the attempt, never forgotten. Needs: no job is dispatched before its own are met, one
-    whose needs can no longer be met ends in that very event, and no other is skipped. Time: never
+    whose needs can no longer be met ends in that very event, and no other is skipped. Groups: no
+    more jobs of one at once than it allows, where each job says the same of it; what a newer run
+    cancels ends or is stopped when that comes, and nothing else ends as superseded. Time: never
     backwards. Stale events (``Ignored``) change nothing.
     """
 
@@ -138,10 +228,9 @@ class Auditor:
         self._dependents: dict[str, list[AuditedJob]] = {}
         #: jobs whose needs can no longer be met since the current event
         self._hopeless: list[AuditedJob] = []
-        #: of each concurrency group: its runs, two of them at most, and its jobs that have been
-        #: dispatched and have not ended
-        self._runs: dict[str, set[str]] = {}
-        self._inside: dict[str, dict[str, Job]] = {}
+        self._groups: dict[str, AuditedGroup] = {}
+        #: jobs that a newer run cancels since the current event
+        self._superseded: list[AuditedJob] = []
         self._event_checks: dict[type[Event], Callable[[Any], object]] = {
             JobsSubmitted: self._submitted,
             JobStarted: self._current,
@@ -187,6 +276,11 @@ class Auditor:
             if not hopeless.ended:
                 self._fail("its needs can no longer be met, yet it has not ended", hopeless.job.id)
         self._hopeless.clear()
+        for older in self._superseded:
+            if not older.ended and not older.is_stopping:
+                why = f"run {older.superseded_by!r} supersedes it, yet it was not cancelled"
+                self._fail(why, older.job.id)
+        self._superseded.clear()
         if self.waiting < 0:
             self._fail(f"{self.waiting} jobs are waiting")
 
@@ -201,32 +295,26 @@ class Auditor:
 
     def _submitted(self, event: JobsSubmitted) -> None:
         needing: list[AuditedJob] = []
+        cancelling: dict[str, AuditedGroup] = {}
         for job in event.jobs:
             if job.id in self.jobs:
                 continue  # submitted twice: the scheduler may ignore it, but not end it twice
             self.jobs[job.id] = AuditedJob(job, event.at)
             self.waiting += 1
             if job.group is not None:
-                runs = self._runs.setdefault(group_of(job.group).name, set())
-                if len(runs) < 2:
-                    runs.add(run_of(job))
+                name, mode, _ = group_of(job.group)
+                group = self._groups.setdefault(name, AuditedGroup())
+                group.enter(self.jobs[job.id], len(self.jobs))
+                if mode == "cancel":
+                    cancelling[name] = group
             if job.needs:
                 needing.append(self.jobs[job.id])
             else:
                 self.jobs[job.id].free_at = event.at
         for audited in needing:
             self._block(audited, event)
-
-    def _take_place(self, job: Job, group: Group) -> None:
-        """Check that a dispatched job had a place in its group."""
-        inside = self._inside.setdefault(group.name, {})
-        inside[job.id] = job
-        limits = [group_of(member.group or "") for member in inside.values()]
-        if group.mode == "limit" and len(inside) > max(each.limit for each in limits):
-            self._fail(f"dispatched as one of {len(inside)} of its group {group.name!r}", job.id)
-        held_back = [one for one in inside.values() if group_of(one.group or "").mode != "cancel"]
-        if group.mode == "latest" and len({run_of(one) for one in held_back}) > 1:
-            self._fail(f"dispatched beside another run of its group {group.name!r}", job.id)
+        for group in cancelling.values():
+            self._superseded += group.supersede()
 
     def _block(self, audited: AuditedJob, event: JobsSubmitted) -> None:
         """Note what a job needs, and how that has ended already."""
@@ -263,6 +351,7 @@ class Auditor:
             self._hopeless.append(audited)
         elif not audited.unmet:
             audited.free_at = max(at + job.needs_delay, job.arrival(audited.submitted_at))
+            audited.is_free_at_once = audited.free_at <= at
 
     def _attempt_over(self, event: JobFinished | AttemptLost) -> None:
         slot, builder = self._current(event).slot, self.builders[event.builder]
@@ -313,7 +402,9 @@ class Auditor:
             wanted = ", ".join(sorted(job.unmet)) or f"its delay until {job.free_at}"
             self._fail(f"dispatched though it waits for {wanted}", command.job.id)
         if command.job.group is not None and not job.ended:
-            self._take_place(command.job, group_of(command.job.group))
+            group = self._groups[group_of(job.job.group or "").name]
+            if (why := group.refuses(job.job)) is not None:
+                self._fail(f"dispatched {why}", command.job.id)
         if command.attempt != job.attempts + 1:
             self._fail(f"attempt {command.attempt} follows attempt {job.attempts}", command.job.id)
         builder = self.builders.get(command.builder)
@@ -331,6 +422,7 @@ class Auditor:
         job = self._known(command.job, command)
         if not job.holds(command):
             self._fail("told to stop an attempt that is not running", command.job)
+        job.is_stopping = True
 
     def _requeue(self, command: RequeueJob) -> None:
         job = self._known(command.job, command)
@@ -338,7 +430,7 @@ class Auditor:
             self._fail("requeued, though no event voided its attempt", command.job)
         if (command.attempt, command.builder) != (job.attempts, job.builder):
             self._fail("requeued for an attempt that is not its last", command.job)
-        job.place = "waiting"
+        job.place, job.is_stopping = "waiting", False
         self.waiting += 1
 
     def _end(self, command: EndJob) -> None:
@@ -350,7 +442,7 @@ class Auditor:
         if command.cause is Cause.SKIPPED and not (job.hopeless and job.outcome == "cancelled"):
             self._fail("skipped, though its needs can be met", name)
         if command.job.group is not None:
-            self._leave_group(command, group_of(command.job.group))
+            self._leave_group(command, job)
         for dependent in self._dependents.pop(name, ()):
             if not dependent.ended and not dependent.hopeless:
                 self._met(dependent, {name: command.outcome}, self._now)
@@ -363,12 +455,26 @@ class Auditor:
         if (why := self._false_story(command, job)) is not None:
             self._fail(f"its end says {why}", name)
 
-    def _leave_group(self, command: EndJob, group: Group) -> None:
-        """Check that a job of a group ended for a newer run only where there is one."""
-        self._inside.get(group.name, {}).pop(command.job.id, None)
-        is_only_run = self._runs[group.name] == {run_of(command.job)}
-        if command.cause is Cause.SUPERSEDED and (is_only_run or group.mode == "limit"):
-            self._fail("superseded, though no other run of its group came", command.job.id)
+    def _leave_group(self, command: EndJob, job: AuditedJob) -> None:
+        """Check that a job of a group ended for a newer run only where that supersedes it."""
+        group = self._groups[group_of(job.job.group or "").name]
+        if command.cause is Cause.SUPERSEDED:
+            by = {job.superseded_by} if job.superseded_by else self._waiting_runs(group, job)
+            reasons = [f"superseded by {run}" for run in sorted(by)]
+            if command.reason.startswith("superseded by ") and command.reason not in reasons:
+                self._fail(f"{command.reason}; it was {' or '.join(reasons)}", command.job.id)
+            if command.outcome != "cancelled":
+                self._fail(f"superseded, and {command.outcome}", command.job.id)
+        group.leave(job.job)
+
+    def _waiting_runs(self, group: AuditedGroup, job: AuditedJob) -> set[str]:
+        """Return the newer runs of ``latest`` that may supersede a job, as all of them wait."""
+        newer = group.waiting_runs(job.job, self._now)
+        if mode_of(job.job) != "latest" or not newer:
+            self._fail("superseded, though no newer run of its group cancels it", job.job.id)
+        if job.attempts or run_of(job.job) in group.placed_runs:
+            self._fail("superseded, though its run has the place of its group", job.job.id)
+        return newer
 
     def _request(self, command: RequestBuilder) -> None:
         if command.builder.id in self.requested or command.builder.id in self.builders:
@@ -419,9 +525,14 @@ class Auditor:
         free_at = job.free_at
         if not job.job.needs and (end.released_at is None or job.job.group is None):
             return None if end.released_at is None else "a release; it needs no other job"
+        is_exact = job.is_free_at_once and job.job.group is None
         if end.released_at is None:
             ran = end.outcome != "cancelled" or end.attempts > 0
+            if not ran and is_exact and free_at is not None and free_at < end.finished_at:
+                return f"that it was never released; its needs were met at {free_at}"
             return "that it was never released, and that it ran" if ran else None
+        if is_exact and end.released_at != free_at:
+            return f"a release at {end.released_at}; its needs were met at {free_at}"
         if free_at is None or not min(free_at, end.finished_at) <= end.released_at:
             return f"a release at {end.released_at}; its needs were met at {free_at}"
         late = end.released_at > (end.dispatched_at or end.finished_at)

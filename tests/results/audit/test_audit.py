@@ -107,6 +107,39 @@ def test_a_sound_history_of_needs_passes() -> None:
     told(*RUNNING, (DONE_A, [END_A]), (ended, [START_N]))
 
 
+TWO = replace(ONE, slots=2)
+
+
+def in_group(name: str, group: str, **more: Any) -> Job:
+    """Return a job of 10 s in a concurrency group."""
+    return Job(id=name, service_time=10.0, platform=LINUX, group=group, **more)
+
+
+def superseded(job: Job, by: str, at: float, **more: Any) -> EndJob:
+    """Return the end of a job that a newer run cancels, by default before it ran."""
+    told = {"cause": Cause.SUPERSEDED, "reason": f"superseded by {by}", **more}
+    return EndJob(job, "cancelled", told.pop("attempts", 0), 0.0, at, **told)
+
+
+OLD, NEW = in_group("old", "main:cancel"), in_group("new", "main:cancel")
+HELD, NEXT = in_group("held", "main:latest"), in_group("next", "main:latest")
+RUNS = in_group("runs", "main:latest")
+#: a run of a group runs, and two jobs come that wait for its place
+PLACE_TAKEN = (joined(TWO), (JobsSubmitted(0.0, (RUNS,)), [StartJob(RUNS, 1, "one", 0)]))
+STOPPED = JobFinished(2.0, "old", 1, "one", "cancelled")
+END_OLD = superseded(OLD, "new", 2.0, attempts=1, dispatched_at=0.0, builder="one", slot=0)
+
+
+def test_a_sound_history_of_groups_passes() -> None:
+    """Newer runs stop what runs, and end what waits; a limit is kept, and its place is used."""
+    came = (JobsSubmitted(0.0, (OLD,)), [StartJob(OLD, 1, "one", 0)])
+    stop = (JobsSubmitted(1.0, (NEW,)), [CancelJob("old", 1, "one")])
+    told(JOINED, came, stop, (STOPPED, [END_OLD, StartJob(NEW, 1, "one", 0)]))
+    told(JOINED, (JobsSubmitted(0.0, (OLD, NEW)), [superseded(OLD, "new", 0.0)]))
+    waits = (JobsSubmitted(0.0, (HELD, NEXT)), [superseded(HELD, "next", 0.0)])
+    told(*PLACE_TAKEN, waits)
+
+
 CONTRADICTIONS: dict[str, tuple[Any, ...]] = {
     "dispatched though it waits for a": (
         joined(ONE, slots=2),
@@ -130,6 +163,66 @@ CONTRADICTIONS: dict[str, tuple[Any, ...]] = {
         *BLOCKED,
         (DONE_A, [END_A, START_N]),
         (DONE_N, [replace(END_N, released_at=None)]),
+    ),
+    "that it was never released; its needs were met at 10": (
+        *BLOCKED,
+        (DONE_A, [END_A]),
+        (
+            CancelRequested(12.0, ("n",)),
+            [replace(SKIPPED_N, finished_at=12.0, cause=Cause.REQUESTED)],
+        ),
+    ),
+    r"a release at 11.0; its needs were met at 10": (
+        *BLOCKED,
+        (DONE_A, [END_A]),
+        (AlarmRang(11.0), [START_N]),
+        (DONE_N, [replace(END_N, released_at=11.0, dispatched_at=11.0, started_at=11.0)]),
+    ),
+    "dispatched as one of 2 of its group 'deploy'": (
+        joined(TWO),
+        (
+            JobsSubmitted(0.0, (in_group("v", "deploy"), in_group("w", "deploy"))),
+            [
+                StartJob(in_group("v", "deploy"), 1, "one", 0),
+                StartJob(in_group("w", "deploy"), 1, "one", 1),
+            ],
+        ),
+    ),
+    "dispatched beside another run of its group 'main'": (
+        *PLACE_TAKEN,
+        (JobsSubmitted(1.0, (HELD,)), [StartJob(HELD, 1, "one", 1)]),
+    ),
+    "run 'new' supersedes it, yet it was not cancelled": (
+        JOINED,
+        (JobsSubmitted(0.0, (OLD,)), [StartJob(OLD, 1, "one", 0)]),
+        (JobsSubmitted(1.0, (NEW,)), NO_COMMANDS),
+    ),
+    "job 'new': superseded, though no newer run": (
+        JOINED,
+        (JobsSubmitted(0.0, (OLD,)), NO_COMMANDS),
+        (JobsSubmitted(0.0, (NEW,)), [superseded(OLD, "new", 0.0), superseded(NEW, "old", 0.0)]),
+    ),
+    "job 'v': superseded, though no newer run": (
+        JOINED,
+        (
+            JobsSubmitted(0.0, (in_group("v", "main"), in_group("w", "main"))),
+            [superseded(in_group("v", "main"), "w", 0.0)],
+        ),
+    ),
+    "job 'next': superseded, though no newer run": (
+        *PLACE_TAKEN,
+        (JobsSubmitted(0.0, (HELD, NEXT)), [superseded(NEXT, "held", 0.0)]),
+    ),
+    "superseded by other; it was superseded by new": (
+        JOINED,
+        (JobsSubmitted(0.0, (OLD, NEW)), [superseded(OLD, "other", 0.0)]),
+    ),
+    "superseded, though its run has the place of its group": (
+        *PLACE_TAKEN,
+        (
+            JobsSubmitted(1.0, (NEXT,)),
+            [superseded(RUNS, "next", 1.0, attempts=1, dispatched_at=0.0)],
+        ),
     ),
     "it needs no other job": (*RUNNING, (DONE_A, [replace(END_A, released_at=0.0)])),
     "time went backwards": (JOINED, (JobsSubmitted(-1.0, (A,)), NO_COMMANDS)),
