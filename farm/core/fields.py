@@ -95,7 +95,8 @@ def _flag(text: str) -> bool:
     return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
 
 
-def _texts(text: str) -> tuple[str, ...]:
+def texts_of(text: str) -> tuple[str, ...]:
+    """Return texts that are separated by semicolons."""
     return tuple(filter(None, (part.strip() for part in text.split(";"))))
 
 
@@ -105,7 +106,7 @@ _READERS: dict[object, Callable[[str], object]] = {
     int: _whole,
     float: float,
     bool: _flag,
-    tuple[str, ...]: _texts,
+    tuple[str, ...]: texts_of,
 }
 _BY_TYPE: dict[object, Limit] = {
     str: Limit("text", _anything),

@@ -125,6 +125,7 @@ class Submission:
         self._client.check_room(count)
         for _ in sound([msgspec.structs.replace(job, id=f"{job.id}-{count}")], self._source):
             pass  # the longest of the ids
+        self._with_known_needs([job])
         if not self._how.skip_known:
             for some in _numbered(job, count):
                 self._new(some)

@@ -17,6 +17,7 @@ from farm.app.jobs.submission import Submission, SubmitOptions
 from farm.app.long_running.farm_place import reach
 from farm.cli.operating import operating, require_confirmed
 from farm.core.errors import FarmError, InputError, TraceError
+from farm.core.fields import texts_of
 from farm.core.model import MAX_THREADS, Job
 from farm.live.wire.pool_report import PoolReport
 from farm.processes.signals import stop_on_signals
@@ -43,7 +44,17 @@ ONE_JOB, FILE, SCENARIO = "one job (--service-time)", "a FILE", "scenario"
 #: three systems' words for urgency, for which --urgency stands at the door
 URGENCY = ("level", "score", "priority")
 #: fields of a job that are options
-JOB_FIELDS = ("kind", "attributes", "matrix", "mode", "threads", "heavy", "memory_heavy", *URGENCY)
+JOB_FIELDS = (
+    "kind",
+    "attributes",
+    "matrix",
+    "group",
+    "mode",
+    "threads",
+    "heavy",
+    "memory_heavy",
+    *URGENCY,
+)
 
 
 def _flags(*names: str) -> dict[str, OptionInfo]:
@@ -60,6 +71,9 @@ class OneJob(msgspec.Struct, frozen=True, kw_only=True):
         count: submit this many equal jobs (with numbered ids).
         user: one job: its user (attribute user).
         urgency: one job: a higher one goes first, under every policy. Default: 0.
+        needs: one job: jobs that must end before it is released, such as build;lint:ended;
+            repeatable.
+        needs_delay: one job: how long after that it is released, such as 30s.
     """
 
     service_time: str | None = None
@@ -67,6 +81,8 @@ class OneJob(msgspec.Struct, frozen=True, kw_only=True):
     count: Annotated[int, typer.Option(min=1)] = 1
     user: str | None = None
     urgency: int | None = None
+    needs: Annotated[list[str] | None, typer.Option(metavar="ID[;ID]")] = None
+    needs_delay: str | None = None
 
 
 class ScenarioLoad(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,6 +182,7 @@ def submit(
         attributes: One job: user, team, project, build, image, …: the source of fair-share keys;
             repeatable.
         matrix: One job: the jobs released together by one commit share this name.
+        group: One job: its concurrency group, such as deploy, deploy:3, main:latest, main:cancel.
         mode: One job: how a live builder spends the service time: timed, stress, memory or mixed.
         threads: One job: processes that a stress job keeps busy.
         heavy: One job: counts as CPU-heavy on its builder (contention).
@@ -229,6 +246,9 @@ def _submit_one_job(
     seconds = seconds_of(wanted.service_time or "", "--service-time", least=0.0)
     if wanted.urgency is not None:
         like = msgspec.structs.replace(like, level=wanted.urgency)
+    delay = seconds_of(wanted.needs_delay or "0s", "--needs-delay", least=0.0)
+    needs = texts_of(";".join(wanted.needs or ()))
+    like = msgspec.structs.replace(like, needs=needs, needs_delay=delay)
 
     def described_job(pools: Pools) -> Iterable[Job]:
         chosen = chosen_platform(platform, pools)

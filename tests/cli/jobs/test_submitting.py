@@ -191,6 +191,28 @@ def test_a_job_described_by_options_is_checked_before_it_is_sent(still: StillFar
     assert [job.id for job in still.submitted()] == ["x-1", "x-2"]
 
 
+def test_options_say_what_a_job_needs(still: StillFarm):
+    """Of jobs that are known; else it is refused, and each of several is."""
+    one = ("submit", "--service-time", "1s", "--platform", "amd64/virtual", "--id", "t")
+    told = still.says(*one, "--needs", "build", code=2)
+    assert "submit: job t: needs: found 'build', which is not known; allowed: jobs" in told
+    assert "'build', which is not known" in still.says(
+        *one, "--needs", "build", "--count", "2", code=2
+    )
+    assert "--needs-delay: found '-1s'; allowed: seconds" in still.says(
+        *one, "--needs-delay", "-1s", code=2
+    )
+    assert still.inbox() == []
+    still.end("build")
+    still.end("lint")
+    still.end("unit")
+    words = ("--needs", "build; lint:ended", "--needs", "unit", "--needs-delay", "2m")
+    still.says(*one, *words, "--group", "deploy:3")
+    (job,) = still.submitted()
+    assert job.needs == ("build", "lint:ended", "unit")
+    assert (job.needs_delay, job.group) == (120.0, "deploy:3")
+
+
 def test_many_equal_jobs_are_asked_for_before_they_are_made(
     still: StillFarm, monkeypatch: pytest.MonkeyPatch
 ):
