@@ -145,7 +145,7 @@ def test_a_run_that_cancels_nothing_is_no_reason_to_cancel(ledger):
 
 
 def test_only_runs_that_say_so_are_superseded_as_they_wait(ledger):
-    """Others wait for a place, whoever comes after them."""
+    """Others wait for their place, also if newer runs come after them."""
     farm = ledger("b", "c")
     farm.submit(member("a", "main"), member("b1", "main"), member("c1", "main:latest"))
     assert farm.submit(member("d", "main:latest")) == ["end c1 cancelled"]
