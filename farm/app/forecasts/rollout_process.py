@@ -68,7 +68,7 @@ class Roller:
         found = rollouts(
             lambda: fork, count=count, seed=seed, jobs=request.jobs, processes=1, events=MOST_EVENTS
         )
-        made = forecasts_of(found, overtaken=fork.later is not None)
+        made = forecasts_of(found, means=fork.tells_means)
         return Reply(forecasts=tuple(made), rollouts=len(found.dispatch_at))
 
     def _distribution(self) -> RuntimeDistribution:

@@ -7,6 +7,8 @@ What has lasted for long will probably last longer: looked at at any time it las
 with the probability age / (age + t) (Gott, Implications of the Copernican principle, Nature 363,
 1993). But most jobs wait when arrivals are about to end, and long: after the part x of its arrivals
 a busy farm has seen some x^4 of all waiting. So each rollout draws its end with the fourth power.
+Under fair share it is a smaller one: jobs that a party submits at once wait on while the others,
+whose jobs go first, submit theirs at their old rate.
 """
 
 from __future__ import annotations
@@ -18,22 +20,27 @@ import msgspec
 
 from farm.core.jobs.needs import need_of, renamed
 from farm.core.model import Job
-from farm.core.policies import fifo
+from farm.core.policies import fifo, sjf
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import Choices, SchedulingRules
 from farm.forecasts.dispatch.recent_arrivals import RecentArrivals
 from farm.sim.rollouts.draws import ServiceTimes
 from farm.workload.streams import stream
 
-#: the power above, and the most that counts as the age of a rate (s): days have nights
-POWER, OLDEST = 4, 43_200.0
+#: the power above, and that under fair share
+POWER, POWER_OF_SHARES = 4.0, 1.0
+#: the most that counts as the age of a rate (s): days have nights
+OLDEST = 43_200.0
 
 
-def last_at(recent: RecentArrivals, seed: int, number: int, at: float) -> float:
+def last_at(
+    recent: RecentArrivals, rules: SchedulingRules, seed: int, number: int, at: float
+) -> float:
     """Return until when jobs arrive in a rollout as they did before this instant."""
+    power = POWER if rules.path is None else POWER_OF_SHARES
     age = min(max(at, recent.time), OLDEST)
     u = stream(seed, "end of arrivals", number).random()
-    return at + age * (math.pow(1.0 - u, -1.0 / POWER) - 1.0)
+    return at + age * (math.pow(1.0 - u, -1.0 / power) - 1.0)
 
 
 def drawn(
@@ -84,6 +91,12 @@ def _copy(job: Job, names: Container[str], serial: int, service_time: float) -> 
         action=None,
         fails=False,
     )
+
+
+def starve(rules: SchedulingRules, choices: Choices | None) -> bool:
+    """Return whether later arrivals may overtake a long job without end: shortest job first."""
+    policy = rules.policy if choices is None else rules.policy_of(choices) or rules.policy
+    return policy is sjf.key and rules.path is None
 
 
 def matter(

@@ -36,7 +36,7 @@ from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.sim.fast.kernel import native
 from farm.sim.rollouts import fair_share, fates
 from farm.sim.rollouts.draws import RunningJob, RunTimes, ServiceTimes
-from farm.sim.rollouts.later_arrivals import drawn, last_at, matter
+from farm.sim.rollouts.later_arrivals import drawn, last_at, matter, starve
 from farm.sim.rollouts.queue_only import OnRollout, roll, slots_to_come
 from farm.sim.rollouts.wait_quantiles import Rollouts
 from farm.sim.simulation import play, provision
@@ -89,6 +89,14 @@ class Fork(msgspec.Struct, frozen=True, kw_only=True):
         known = (*snapshot.waiting, *snapshot.blocked)
         jobs = [*(view.job for view in known), *recent.jobs]
         return recent if matter(self.rules, snapshot.choices, self.pools, jobs) else None
+
+    @property
+    def tells_means(self) -> bool:
+        """Whether a wait's mean is told, not its median: later arrivals may overtake jobs.
+
+        Where they may do so without end, the mean is that of the few which wait for them all.
+        """
+        return self.later is not None and not starve(self.rules, self.snapshot.choices)
 
     @property
     def is_certain(self) -> bool:
@@ -321,7 +329,7 @@ class _Common:
     def _arrivals(self, number: int) -> Arrivals:
         if self._later is not None:
             later = drawn(self._later, self._later_times, self.seed, number, self.base.at)
-            until = last_at(self._later, self.seed, number, self.base.at)
+            until = last_at(self._later, self.fork.rules, self.seed, number, self.base.at)
             return islice(takewhile(lambda one: one[0] <= until, later), MOST_LATER)
         if self.fork.load is None:
             return iter(())

@@ -94,34 +94,33 @@ class RolloutForecaster:
             processes=1,
             events=MOST_EVENTS,
         )
-        made = forecasts_of(found, overtaken=fork.later is not None)
+        made = forecasts_of(found, means=fork.tells_means)
         if certain or not self._learns:
             return made
         return self._calibration.calibrated(scheduler, jobs, at, made)
 
 
-def forecasts_of(found: Rollouts, *, overtaken: bool = False) -> list[Forecast]:
+def forecasts_of(found: Rollouts, *, means: bool = False) -> list[Forecast]:
     """Return the estimates of the jobs of interest, in order.
 
-    ``overtaken``: by later arrivals. Few jobs then wait very long, which the median leaves out (a
-    fifth of all waiting under shortest job first), so the mean is told, if it is between P10 and
-    P90.
+    ``means``: where later arrivals overtake jobs, few wait very long, which the median leaves out;
+    the mean is told, if it is between P10 and P90.
     """
     levels = [found.wait_quantile(level) + found.at for level in LEVELS]
-    means = found.mean_wait + found.at
+    mean_at = found.mean_wait + found.at
     made = []
     for column in range(len(found.jobs)):
         quantiles_at = [float(level[column]) for level in levels]
-        made.append(_forecast_of(float(means[column]), quantiles_at, overtaken=overtaken))
+        made.append(_forecast_of(float(mean_at[column]), quantiles_at, means=means))
     return made
 
 
-def _forecast_of(mean_at: float, quantiles_at: list[float], *, overtaken: bool) -> Forecast:
+def _forecast_of(mean_at: float, quantiles_at: list[float], *, means: bool) -> Forecast:
     median = quantiles_at[4]
     if not np.isfinite(median):
         return Forecast(None)
     if not np.isfinite(mean_at):
         known = tuple(quantiles_at) if np.isfinite(quantiles_at).all() else ()
         return Forecast(median, None, known)
-    expected = min(max(mean_at, quantiles_at[0]), quantiles_at[-1]) if overtaken else median
+    expected = min(max(mean_at, quantiles_at[0]), quantiles_at[-1]) if means else median
     return Forecast(expected, mean_at, tuple(quantiles_at))

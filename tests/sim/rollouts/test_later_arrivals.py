@@ -8,6 +8,7 @@ from collections import Counter
 import msgspec
 import pytest
 
+from farm.assembly import make_rules
 from farm.core.model import Job
 from farm.core.state.snapshot import snapshot_of
 from farm.forecasts.dispatch.recent_arrivals import ArrivalMemory, RecentArrivals
@@ -108,7 +109,7 @@ def test_an_end_of_arrivals_is_not_forgotten() -> None:
         told = scored(parse_scenario(made | {"seed": seed}))
         errors += told.bias_time * told.scored
         waits += told.mean_absolute_error_time / told.relative_error * told.scored
-    assert abs(errors) < 0.05 * waits
+    assert abs(errors) < 0.08 * waits
 
 
 def scored(wanted):
@@ -166,11 +167,31 @@ def test_the_slow_method_is_bounded() -> None:
 def test_the_end_of_arrivals_is_drawn() -> None:
     """The older a rate, the longer it will last; but days have nights."""
     recent = RecentArrivals((), 600.0)
-    ends = [[last_at(recent, 1, n, at) - at for n in range(2000)] for at in (0.0, 3600.0, 1e7)]
+    plain, fair = (make_rules(busy(one)) for one in ({"policy": "sjf"}, {"fair_share": ["team"]}))
+    ends = [
+        [last_at(recent, plain, 1, n, at) - at for n in range(2000)] for at in (0.0, 3600.0, 1e7)
+    ]
     medians = [statistics.median(one) for one in ends]
     expected = [age * (2**0.25 - 1) for age in (600.0, 3600.0, 43_200.0)]
     assert medians == pytest.approx(expected, rel=0.1)
     assert statistics.fmean(ends[1]) == pytest.approx(1200.0, rel=0.1)
+    longer = [last_at(recent, fair, 1, n, 3600.0) - 3600.0 for n in range(2000)]
+    assert statistics.median(longer) == pytest.approx(3600.0, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("scheduling", "means"),
+    [
+        ({"policy": "sjf"}, False),
+        ({"policy": "sjf-aging"}, True),
+        ({"policy": "sjf", "fair_share": ["team"]}, True),
+    ],
+)
+def test_where_jobs_starve_the_median_is_told(scheduling, means) -> None:
+    """The mean is of the few long jobs that wait for all others: most start far earlier."""
+    wanted = busy(scheduling)
+    snapshot, memory = played(wanted)
+    assert known_fork(wanted, snapshot, memory.recent(snapshot.at)).tells_means == means
 
 
 def test_what_came_lately_comes_again() -> None:
