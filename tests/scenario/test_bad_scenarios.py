@@ -184,6 +184,9 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "b.yaml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ScenarioError, match=r"b\.yaml: byte 0 is not UTF-8 text"):
         load_scenario(tmp_path / "b.yaml")
+    (tmp_path / "jobs.csv").write_text("id,submitted_at_s\na,0\n")
+    with pytest.raises(ScenarioError, match=r"found a text; .*: farm init .*jobs\.csv"):
+        load_scenario(tmp_path / "jobs.csv")
 
 
 def test_a_file_that_is_no_scenario_is_not_shown(write: Write) -> None:

@@ -51,6 +51,11 @@ _NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff
 MAX_BYTES = 2_000_000
 """Of a scenario: some hundred thousand lines, which take seconds to read."""
 
+TABLE_SUFFIXES = frozenset({".csv", ".tsv", ".jsonl", ".ndjson", ".xlsx", ".parquet", ".swf"})
+"""Of files with records of jobs, which are easily given where a scenario is expected."""
+
+FROM_RECORDS = "; to make a scenario of a table of jobs: farm init {}"
+
 _TAG = "tag:yaml.org,2002:"
 _RULES = (
     ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
@@ -112,15 +117,19 @@ def read_document(path: Path, *, hint: str = "") -> MarkedDict:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ScenarioError(f"{path}: cannot be read: {reason}") from None
-    return parse_document(text, str(path))
+    is_table = path.suffix.lower() in TABLE_SUFFIXES
+    return parse_document(text, str(path), hint=FROM_RECORDS.format(path) if is_table else "")
 
 
-def parse_document(text: str, source: str) -> MarkedDict:
-    """Return the mapping in a YAML text; ``source`` is its name in messages."""
+def parse_document(text: str, source: str, *, hint: str = "") -> MarkedDict:
+    """Return the mapping in a YAML text; ``source`` is its name in messages.
+
+    ``hint``: what else to say if it is something else than a mapping.
+    """
     value = parse_value(text, source)
     if not isinstance(value, MarkedDict):
         found = "nothing" if value is None else f"a {_kind_of(value)}"
-        raise ScenarioError(f"{source}: found {found}; allowed: a mapping of keys to values")
+        raise ScenarioError(f"{source}: found {found}; allowed: a mapping of keys to values{hint}")
     return value
 
 
