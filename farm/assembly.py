@@ -274,6 +274,7 @@ def run_info(scenario: Scenario, world: WorldName, engine: str) -> RunInfo:
         engine=engine,
         seed=scenario.seed,
         policy=scenario.scheduling.policy,
+        workload=scenario.workload_kind,
         window=window,
         ends_at=None if phases is None else phases.ends_at,
         keeps={

@@ -50,6 +50,8 @@ class Phases(Section):
         return self.ramp_up + self.run if self.quiesce else self.ends_at
 
 
+WorkloadKind = Literal["open", "closed", "mixed"]
+"""Whether arrivals depend on the farm: not, as users wait for verdicts, or some of them."""
 NOT_DISTINGUISHABLE: Final = "not distinguishable"
 """What a difference is called that is smaller than the errors of a twin."""
 
@@ -257,6 +259,14 @@ class Scenario(Section):
             for one in pool.provisioner.by_time
         )
         return bool(self.starts) or any(sources) or any(people) or any(periods)
+
+    @property
+    def workload_kind(self) -> WorkloadKind:
+        """Whether jobs come whatever the farm does, after verdicts of users, or both."""
+        closed = [getattr(source.options, "users", None) is not None for source in self.workload]
+        if not any(closed):
+            return "open"
+        return "closed" if all(closed) else "mixed"
 
     @property
     def default_platform(self) -> Platform | None:

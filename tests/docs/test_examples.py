@@ -20,7 +20,7 @@ from .documents import ROOT
 EXAMPLES = sorted((ROOT / "examples").rglob("*.yaml"))
 
 #: the span that is simulated of an endless example
-PORTIONS = {"demo": ["--set", "phases.run=6h"]}
+PORTIONS = {"demo": ["--set", "phases.run=6h"], "developers": ["--set", "phases.run=1h"]}
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
@@ -78,6 +78,25 @@ def test_what_the_page_on_pipelines_says_of_its_examples():
     assert (cancelling.summary["superseded"], packaged(cancelling)) == (4701, (145, "38"))
     assert (twelve.summary["superseded"], packaged(twelve)) == (2655, (267, "20"))
     assert waits_and_runs(twelve)[0] == "1.7"
+
+
+@pytest.mark.slow
+def test_what_the_page_on_closed_workloads_says_of_its_example():
+    """Each figure is that of the run: developers, and as many pushes that wait for no verdict."""
+    unasked = {"workload__0__matrices__users": None}
+    unasked["workload__0__matrices__poisson__rate"] = "30/h"
+    figures = {
+        24: (["18", "26"], "30.4", ["19", "33"]),
+        21: (["21", "32"], "29.2", ["33", "68"]),
+        18: (["28", "43"], "26.8", ["235", "421"]),
+    }
+    for builders, (users, runs_per_hour, by_themselves) in figures.items():
+        closed = farm.simulate("developers", pools__runners__builders=builders)
+        opened = farm.simulate("developers", pools__runners__builders=builders, **unasked)
+        assert waits_and_runs(closed)[2:] == users
+        assert f"{closed.summary['runs_per_hour']:.1f}" == runs_per_hour
+        assert waits_and_runs(opened)[2:] == by_themselves
+    assert f"{closed.summary['utilization']:.0%}" == "97%"
 
 
 def waits_and_runs(run: farm.Result) -> list[str]:

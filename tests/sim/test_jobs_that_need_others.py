@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
-import numpy as np
 import pytest
 
 import farm
@@ -165,51 +164,3 @@ def test_a_scenario_with_such_needs_is_refused(jobs: list[object], says: str) ->
 def exponential(dice: Random, mean: float) -> float:
     """Draw a time."""
     return dice.expovariate(1.0 / mean)
-
-
-@pytest.mark.slow
-def test_two_stations_in_tandem_are_two_single_queues() -> None:
-    """Burke: what leaves M/M/1 is Poisson, so the second stage waits as an M/M/1 of its own."""
-    dice, at, jobs = Random(5), 0.0, []
-    first, second = farm.Platform("one", virtualized=True), farm.Platform("two", virtualized=True)
-    for number in range(20_000):
-        at += exponential(dice, 1.0)
-        time = exponential(dice, 0.7)
-        jobs.append(Job(id=f"a{number}", service_time=time, platform=first, arrived_at=at))
-        time = exponential(dice, 0.6)
-        needs = (f"a{number}",)
-        jobs.append(
-            Job(id=f"b{number}", service_time=time, platform=second, arrived_at=at, needs=needs)
-        )
-    pools = [{"name": one, "platform": {"processor": one}, "builders": 1} for one in ("one", "two")]
-    scenario = {**PIPELINE, "pools": pools, "workload": [{"generator": {"function": "x:y"}}]}
-    found = farm.simulate(scenario, jobs=jobs).jobs
-    for stage, rho, mean in (("a", 0.7, 0.7), ("b", 0.6, 0.6)):
-        waits = found["waiting_time_s"][np.char.startswith(found["job_id"], stage)]
-        assert waits.mean() == pytest.approx(rho / (1 - rho) * mean, rel=0.1)
-
-
-@pytest.mark.slow
-def test_a_fork_joins_when_the_longer_of_two_ends() -> None:
-    """Flatto and Hahn: two exponential branches with their own M/M/1 join after (12 - rho)/8 R."""
-    dice, at, jobs, rho = Random(8), 0.0, [], 0.6
-    for number in range(20_000):
-        at += exponential(dice, 1.0)
-        for branch in ("one", "two"):
-            platform, time = farm.Platform(branch, virtualized=True), exponential(dice, rho)
-            name = f"{branch}{number}"
-            jobs.append(Job(id=name, service_time=time, platform=platform, arrived_at=at))
-        needs = (f"one{number}", f"two{number}")
-        join = farm.Platform("join", virtualized=True)
-        jobs.append(
-            Job(id=f"join{number}", service_time=0.0, platform=join, arrived_at=at, needs=needs)
-        )
-    pools = [
-        {"name": name, "platform": {"processor": name}, "builders": 1}
-        for name in ("one", "two", "join")
-    ]
-    scenario = {**PIPELINE, "pools": pools, "workload": [{"generator": {"function": "x:y"}}]}
-    found = farm.simulate(scenario, jobs=jobs).jobs
-    joined = found["response_time_s"][np.char.startswith(found["job_id"], "join")]
-    single = rho / (1 - rho)
-    assert joined.mean() == pytest.approx((12 - rho) / 8 * single, rel=0.1)

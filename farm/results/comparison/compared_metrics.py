@@ -79,6 +79,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(PER_MONTH, "ratio", lambda s: s.cost_per_month),
     Metric("idle_share", "share", lambda s: s.idle_share),
     Metric("throughput", "ratio", lambda s: s.throughput_per_s, "higher"),
+    Metric("runs_per_hour", "ratio", lambda s: s.runs_per_hour, "higher"),
     Metric("builders max", "count", lambda s: s.builders.max_running),
     Metric("over_provisioned_time", "s", lambda s: s.builders.over_provisioned_time),
     Metric("utilization", "share", lambda s: s.utilization, "higher"),

@@ -10,6 +10,7 @@ from farm.core.fields import json_name
 from farm.results.comparison.compared_metrics import Better, Unit, Verdict
 from farm.results.comparison.differences import Difference, difference_in_words
 from farm.results.comparison.significance import Interval
+from farm.scenario.model import WorkloadKind
 
 
 class MetricComparison(msgspec.Struct, frozen=True):
@@ -24,6 +25,14 @@ class MetricComparison(msgspec.Struct, frozen=True):
     relative: float | None
     interval: Interval | None
     verdict: Verdict | None
+
+
+def not_comparable(*which: str) -> str:
+    """Return that runs of open and closed workloads cannot be compared; ``which`` is which."""
+    return (
+        f"{' and '.join(which)}: in a closed one users wait for verdicts, so that a slower farm is "
+        "asked for less; waits, costs and numbers of jobs cannot be compared"
+    )
 
 
 class JobByJob(msgspec.Struct, frozen=True, rename=json_name):
@@ -79,6 +88,19 @@ class PairComparison(msgspec.Struct, frozen=True):
     #: what the runs are called by that, or else by their labels
     base_name: str = ""
     other_name: str = ""
+    #: whether their workloads are open, closed or mixed
+    workloads: tuple[WorkloadKind, WorkloadKind] = ("open", "open")
+
+    @property
+    def not_comparable(self) -> str:
+        """Why waits and numbers of jobs of the two cannot be compared; empty: they can."""
+        base, other = self.workloads
+        if base == other:
+            return ""
+        return not_comparable(
+            f"the workload of {self.base_name or self.base} is {base}",
+            f"that of {self.other_name or self.other} {other}",
+        )
 
     @property
     def difference(self) -> str:
@@ -129,5 +151,14 @@ class SweptSettings(msgspec.Struct, frozen=True, kw_only=True):
     currency: str | msgspec.UnsetType = msgspec.UNSET
     #: keys that had no effect at all
     without_effect: tuple[str, ...] = ()
+    #: whether the workloads are open, closed or mixed, if not all are open
+    workloads: tuple[WorkloadKind, ...] = ()
     #: on a setting, whatever the seed: keys of fair share that no job has
     warnings: tuple[str, ...] = ()
+
+    @property
+    def not_comparable(self) -> str:
+        """Why waits and numbers of jobs of some settings cannot be compared; empty: they can."""
+        if len(self.workloads) < 2:
+            return ""
+        return not_comparable(f"the workloads are {' and '.join(self.workloads)}")

@@ -211,6 +211,7 @@ def _compare_pair(
         differences=_differences(base, other),
         base_name=base.name,
         other_name=other.name,
+        workloads=(base.first.summary.workload, other.first.summary.workload),
     )
 
 

@@ -24,6 +24,7 @@ from farm.results.summary.answer import known_run_times
 from farm.scenario import TwinErrors
 
 WAIT, COST, RESPONSE = "waiting_time mean", "cost", "response_time mean"
+RUNS = "runs_per_hour"
 SHORTER, LONGER = ("better", "shorter", "less"), ("worse", "longer", "more")
 UNKNOWN = "; with one run of each the noise is unknown"
 FEW = 10
@@ -209,7 +210,7 @@ def _alike(one: Choice, base: Choice) -> str:
 def answer_of_sweep(sweep: SweptSettings, metric: Metric = MEAN_WAIT) -> str:
     """Return the first sentence on a sweep, by a metric and cost; where no job starts, so."""
     caveat = "" if sweep.twin is None else TwinErrors.model_validate(sweep.twin).caveat
-    answer = _answer_of_sweep(sweep, metric)
+    answer = sweep.not_comparable or _answer_of_sweep(sweep, metric)
     if sweep.twin is not None:
         answer += known_run_times(sweep.axes.get(POLICY, ()))
     return after_caveat(caveat, answer)
@@ -339,7 +340,22 @@ def answer_of_comparison(comparison: ComparedRuns) -> str:
     """
     twins = [TwinErrors.model_validate(pair.twin) for pair in comparison.pairs if pair.twin]
     caveat = next((twin.caveat for twin in twins if twin.caveat), "")
-    return after_caveat(caveat, _answer_of_comparison(comparison))
+    apart = next((pair.not_comparable for pair in comparison.pairs if pair.not_comparable), "")
+    if apart:
+        return after_caveat(caveat, apart)
+    return after_caveat(caveat, _answer_of_comparison(comparison) + _runs_an_hour(comparison))
+
+
+def _runs_an_hour(comparison: ComparedRuns) -> str:
+    """Return how much users get done, of runs in which that depends on the farm."""
+    if len(comparison.pairs) > 1:
+        return ""
+    [pair] = comparison.pairs
+    for metric in pair.metrics:
+        if metric.metric == RUNS and metric.base is not None and metric.other is not None:
+            more, less = readable(metric.other, "ratio"), readable(metric.base, "ratio")
+            return f"; users get {more} runs an hour with {pair.other_name} instead of {less}"
+    return ""
 
 
 def _answer_of_comparison(comparison: ComparedRuns) -> str:

@@ -96,6 +96,11 @@ def remarks(sweep: SweptSettings) -> Iterator[str]:
         )
     if sweep.twin is not None:
         yield str(TwinErrors(**sweep.twin))
+    if sweep.workloads and not sweep.not_comparable:
+        yield (
+            f"the workload is {sweep.workloads[0]}: users wait for verdicts, so the number of jobs "
+            "depends on the setting; see runs per hour"
+        )
     for axis in sweep.without_effect:
         yield f"{axis} changed nothing: every number is the same with each of its values"
     for warning in sweep.warnings:

@@ -19,6 +19,7 @@ from farm.results.comparison.comparison_answer import answer_of_sweep
 from farm.results.comparison.significance import Mean, holm_levels, means_of
 from farm.results.summary.figures import Figures
 from farm.scenario import TwinErrors
+from farm.scenario.model import WorkloadKind
 
 Settings = tuple[str, ...]
 """The value of each axis, as text."""
@@ -71,8 +72,15 @@ def judge(played: Played, baseline: Mapping[str, str], relevant: float) -> Sweep
         rows=rows,
         currency=played.currency,
         without_effect=_without_effect(played),
+        workloads=_workloads(played),
         warnings=_warnings(played),
     )
+
+
+def _workloads(played: Played) -> tuple[WorkloadKind, ...]:
+    """Return the kinds of workloads in the order of the settings; empty: all are open."""
+    kinds = dict.fromkeys(one.workload for found in played.summaries.values() for one in found)
+    return () if list(kinds) == ["open"] else tuple(kinds)
 
 
 def _rows_of(

@@ -10,7 +10,7 @@ from farm.columns import known
 from farm.results.comparison.comparison import Comparison
 from farm.results.comparison.comparison_tables import remarks
 from farm.results.comparison.sweep_judgement import Sweep
-from farm.results.formatting import readable_percent, readable_span, sentence
+from farm.results.formatting import readable_percent, readable_ratio, readable_span, sentence
 from farm.results.money import Currency, is_money, readable_cost, readable_monthly
 from farm.results.summary.summary import Summary
 from farm.results.table.job_table import JobTable
@@ -55,6 +55,11 @@ def of_run(answer: str, summary: Summary) -> Iterator[str]:
             f"one in twenty more than {readable_span(wait.p95)}."
         )
     yield _of_builders(summary)
+    if summary.runs_per_hour is not None:
+        yield (
+            f"The workload is {summary.workload}: users wait for the verdict on a run before they "
+            f"push again; {readable_ratio(summary.runs_per_hour)} runs ended in an hour."
+        )
     # a twin's caveat stands before the answer already
     others = [one for one in (*summary.warnings, *summary.remarks) if one not in answer]
     yield from (sentence(one.rstrip(".")) for one in others)

@@ -29,7 +29,9 @@ from farm.results.table.job_columns import Jobs, by_outcome, invocation_of
 from farm.results.table.job_table import ColumnsOf, JobTable
 from farm.results.table.pipelines import pipelines_of
 from farm.results.table.runs import Runs
+from farm.scenario.model import WorkloadKind
 
+HOUR = 3600.0
 MONTH = 365.25 * 86400.0 / 12
 """Seconds of a mean month."""
 
@@ -51,6 +53,8 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     not_compiled: str | msgspec.UnsetType = msgspec.UNSET
     seed: int
     policy: str
+    #: whether jobs came whatever the farm did, or after verdicts
+    workload: WorkloadKind = "open"
     window: Window = Window()
     #: when the last phase ends; None: no phases
     ends_at: float | None = None
@@ -74,6 +78,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     """The figures of a summary by which runs are compared, with the same names."""
 
     seed: int
+    workload: WorkloadKind = "open"
     jobs: JobCounts
     attempts: int
     makespan: float | None
@@ -93,6 +98,9 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     throughput_per_s: float | None
     #: what the builders cost in a month at this rate; None: the run has no length
     cost_per_month: float | None = None
+    #: matrices, and jobs that are in none, that ended ÷ the hours of the window; None: the workload
+    #: is open, so that their number does not depend on the farm
+    runs_per_hour: float | None = None
     #: jobs whose slot had run a job of another invocation before; None: there are no invocations
     switches: int | None = None
     #: how long slots went over to others
@@ -136,6 +144,7 @@ class Counted:
         served = [spread.count for spread in spreads["response_time"]]
         columns: dict[str, Sequence[Any]] = {
             "seed": runs.seeds,
+            "workload": [self._info.workload] * len(runs.seeds),
             "jobs": self._counts(),
             "attempts": self._attempts(),
             "makespan": self.makespans,
@@ -152,6 +161,14 @@ class Counted:
         }
         if self.jobs.has_needs:
             columns["pipelines"] = self._pipelines()
+        if self._info.workload != "open":
+            alone = self._parts(self.jobs.served & (self.jobs.matrix.codes < 0))
+            ended = [
+                spread.count + int(served.sum())
+                for spread, served in zip(spreads["matrix_response_time"], alone, strict=True)
+            ]
+            hours = [None if length is None else length / HOUR for length in self.lengths]
+            columns["runs_per_hour"] = list(map(_ratio, ended, hours))
         keys = keys_of_switches(self._info.fair_share, self._info.switch_times)
         if keys:
             columns["switches"], columns["switching_time"] = self._switches(keys)

@@ -31,6 +31,7 @@ from farm.results.summary.tally import CountedInPieces, Tallied
 from farm.results.table.job_columns import Jobs
 from farm.results.table.recorder import RunRecords
 from farm.results.table.runs import Runs
+from farm.scenario.model import WorkloadKind
 from farm.units import many
 
 #: real seconds below which a live farm's overhead per job is noticeable
@@ -76,6 +77,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     not_compiled: str | msgspec.UnsetType = msgspec.UNSET
     seed: int
     policy: str
+    #: ``open``: jobs came whatever the farm did; ``closed``: users waited for verdicts; ``mixed``
+    workload: WorkloadKind = "open"
     jobs: JobCounts
     #: attempts of those jobs, the first ones included
     attempts: int
@@ -118,6 +121,9 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     throughput_per_s: float | None = None
     #: what the builders cost in a month at this rate; None: the run has no length
     cost_per_month: float | None = None
+    #: matrices, and jobs that are in none, that ended ÷ the hours of the window; None: the workload
+    #: is open
+    runs_per_hour: float | None = None
     #: of all costs; empty: the pools have prices without one; left out: costs are builder-hours
     currency: str | msgspec.UnsetType = msgspec.UNSET
     #: jobs whose slot had run a job of another invocation before, and the slot time that it took;

@@ -34,6 +34,8 @@ def render_summary(summary: Summary) -> Parts:
     where = f"  {summary.world}, {summary.policy}, seed {summary.seed}"
     if summary.world == "live":
         where += f", {summary.engine}"  # the server; a simulation is the same by either engine
+    if summary.workload != "open":
+        where += f", {summary.workload} workload"
     title = Styled((summary.name, "bold"), (where, ""))
     parts = []
     if len(summary.pools) > 1:
@@ -78,6 +80,7 @@ def _events(summary: Summary) -> list[tuple[str, object]]:
     return [
         ("jobs", _jobs(summary)),
         *_pipelines(summary),
+        *_runs(summary),
         ("makespan", readable_span(summary.makespan)),
         ("builders", _builders(summary)),
         ("builder time", readable_span(summary.builder_time)),
@@ -104,6 +107,14 @@ def _critical_paths(pipelines: PipelineFigures) -> list[tuple[str, str]]:
     if path.jobs is None:
         return []
     return [("critical path", critical_path_in_words(path))]
+
+
+def _runs(summary: Summary) -> list[tuple[str, str]]:
+    """Return how many runs ended in an hour, where that depends on the farm."""
+    if summary.runs_per_hour is None:
+        return []
+    text = f"{readable_ratio(summary.runs_per_hour)} an hour: users wait for verdicts"
+    return [("runs", text)]
 
 
 def _cost(summary: Summary) -> str:
