@@ -18,11 +18,12 @@ from farm.workload.build import (
     is_answered,
     needed_of,
 )
-from farm.workload.feedback import FeedbackLoad, Submissions
+from farm.workload.feedback import Batch, FeedbackLoad, Submissions
 from farm.workload.recorded import read_trace
 from farm.workload.streams import stream
 
 __all__ = [
+    "Batch",
     "FeedbackLoad",
     "Several",
     "Submissions",

@@ -119,6 +119,7 @@ def test_users_with_think_times_are_machines_to_repair():
     in_farm = sum(n * weight for n, weight in enumerate(weights)) / sum(weights)
     rate = (users - in_farm) / think_time
     arrivals = {
+        "every": None,
         "users": {"count": users, "think_time": exponential(think_time)},
         "count": RELEASES,
         "service_time": exponential(service_time),
