@@ -1,4 +1,4 @@
-"""Runs with open and with closed workloads: told apart, and not compared as if they were alike."""
+"""Runs with open and with closed workloads are labelled, and not compared as if they were alike."""
 
 from __future__ import annotations
 
