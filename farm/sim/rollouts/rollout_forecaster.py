@@ -29,11 +29,7 @@ MOST_EVENTS = 60_000
 
 
 class RolloutForecaster:
-    """Simulates ``count`` continuations of the farm for each submission.
-
-    ``learns`` False: neither arrivals nor past errors are learned from, and the spread is that of
-    the rollouts.
-    """
+    """Simulates ``count`` continuations of the farm for each submission."""
 
     rules = "rollout"
     in_steps = False
@@ -49,7 +45,6 @@ class RolloutForecaster:
         seed: int,
         count: int = 50,
         truthful: bool = False,
-        learns: bool = True,
     ) -> None:
         self.run_times = name
         self._pools, self._rules, self._seed = tuple(pools), rules, seed
@@ -57,13 +52,10 @@ class RolloutForecaster:
         self._algorithms = algorithms
         self._count = count
         self._truthful = truthful
-        self._learns = learns
         self._memory, self._calibration = ArrivalMemory(), ForecastCalibration()
 
     def take(self, event: Event, scheduler: Scheduler) -> None:
         """Learn from the farm's next event what arrives, and which estimates were right."""
-        if not self._learns:
-            return
         self._memory.observe(event)
         self._calibration.take(event, scheduler)
 
@@ -95,7 +87,7 @@ class RolloutForecaster:
             events=MOST_EVENTS,
         )
         made = forecasts_of(found, means=fork.tells_means)
-        if certain or not self._learns:
+        if certain:
             return made
         return self._calibration.calibrated(scheduler, jobs, at, made)
 
