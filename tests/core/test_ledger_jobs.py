@@ -12,7 +12,9 @@ from farm.core.errors import ScenarioError
 from farm.core.model import Job
 from farm.core.policies import fifo, ljf, score, sjf
 from farm.core.pools.spec import PoolSpec
+from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import snapshot_of
+from farm.forecasts.runtime.estimator_registry import make_estimator
 from farm.scenario import load_scenario
 from farm.testing import small_scenario
 from tests.worlds.virtual import Story
@@ -67,7 +69,9 @@ def test_commands_belong_to_their_reader(ledger):
 def test_the_size_that_a_builder_is_sent_is_kept_with_the_attempt(ledger):
     """A successor that sends the job again would send another size, and learn from that."""
     farm = ledger()
-    farm.scheduler.dispatcher.size_sent = lambda *_: 42.0
+    estimator = make_estimator("oracle")
+    estimator.size_sent = lambda *_: 42.0
+    farm.scheduler = Scheduler(farm.rules, estimator)
     farm.join("x")
     farm.join("y", labels={"app": "1"})
     farm.submit("a", "b")

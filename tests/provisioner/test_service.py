@@ -62,6 +62,17 @@ def test_it_registers_plans_launches_and_rests(world):
     assert world.backend.launches == 2
 
 
+def test_what_is_known_of_a_pool_is_saved_only_as_it_changes(world, monkeypatch):
+    """Each look would write to the server otherwise, for as long as a farm is at rest."""
+    written = list[bytes]()
+    monkeypatch.setattr(world.farm, "remember", lambda _, value: written.append(value))
+    service = world.start(algorithms={"p": Fixed(builders=2, interval=1000.0)})
+    world.looks(4, service)
+    world.farm.all_join()
+    world.looks(9, service)
+    assert len(written) == len(set(written))
+
+
 def test_a_slow_engine_holds_up_no_plan_and_gives_no_builder_up(world):
     """Fifty containers take minutes to start: their builders have their time from then on."""
     world.threads.held = True
@@ -401,7 +412,10 @@ def test_compose_sets_no_variable_that_nothing_reads():
 
 
 def test_a_provisioner_that_stands_by_waits_for_a_server_in_trouble(monkeypatch):
-    """It is there for the case that things go wrong: it must not end first."""
+    """It is there for the case that things go wrong: it must not end first.
+
+    As it ends, it gives up its charge: the next one need not wait until that has expired.
+    """
     answers = iter([None, redis.ConnectionError("gone"), "the fence"])
 
     def try_to_take(_: Lease, __: object) -> object:
@@ -410,9 +424,17 @@ def test_a_provisioner_that_stands_by_waits_for_a_server_in_trouble(monkeypatch)
             raise answer
         return answer
 
+    released: list[Lease] = []
     monkeypatch.setattr(Lease, "try_to_take", try_to_take)
+
+    def release(lease: Lease) -> None:
+        released.append(lease)
+
+    monkeypatch.setattr(Lease, "release", release)
     with ExitStack() as stack:
-        take_charge("redis://127.0.0.1:1/0", LiveSettings(), stack, StopRequest())
+        lease = take_charge("redis://127.0.0.1:1/0", LiveSettings(), stack, StopRequest())
+        assert released == []
+    assert released == [lease]
     assert next(answers, "none is left") == "none is left"
 
 

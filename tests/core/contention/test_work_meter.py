@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from farm.core.contention.laws import ContentionLaw, ThreadSlowdown
 from farm.core.contention.work_meter import WorkMeter
 from farm.core.model import Builder, Job
+from farm.core.pools.spec import PoolSpec
 
 BUILDER = Builder(id="b", pool="shared", index=1)
 OTHER = Builder(id="x", pool="other", index=2)
@@ -52,3 +54,26 @@ def test_nothing_is_measured_without_a_law(meter: WorkMeter) -> None:
 
     assert meter.done("x", "long", 1.0) is None
     assert meter.ended("x", "long", 1.0) is None
+
+
+def test_a_restarted_scheduler_measures_on(ledger) -> None:
+    """Its estimator would learn times that no job takes alone.
+
+    An attempt that was not measured before, as its pool had no law then, had its builder's whole
+    speed until now.
+    """
+    law = ContentionLaw(ThreadSlowdown(cores=1.0))
+    pool = PoolSpec(name="p", processors=("amd64",), law=law, provisioned=True)
+    farm = ledger(pools=[pool])
+    farm.join("b", slots=2)
+    farm.submit("x", "y")
+    for name in ("x", "y"):
+        farm.started(name)
+    farm.restart(at=20.0)
+    before = farm.scheduler.meter.done("b", "x", 20.0)
+    farm.restart(msgspec.structs.replace(pool, law=None), at=20.0)
+    farm.restart(pool, at=20.0)
+    began_at = farm.scheduler.jobs["x"].started_at
+
+    assert before == 1.0 + (19.0 - began_at) / 2
+    assert farm.scheduler.meter.done("b", "x", 20.0) == 20.0 - began_at

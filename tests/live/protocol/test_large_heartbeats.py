@@ -107,13 +107,17 @@ def test_an_attempt_that_began_after_the_parts_is_not_lost(door: Door):
 
 
 def test_a_builder_is_missing_only_from_its_own_part(door: Door):
-    """Its command is sent again once, and not at all if that part names it."""
+    """Its command is sent again once, and not at all if that part names it.
+
+    Nor is it asked then how many commands lie on the host's list.
+    """
     door.want("linux")
     commands = len(door.commands)
     for played, sent in ((4, []), (3, ["linux-4"])):
         door.at += 100.0
         for part in parts_of(door, builders=tuple(door.plays["host"])[:played]):
             door.hear("host", part)
+        assert door.hosts.unsure() == (["host"] if sent else [])
         compared(door)
         assert [play.builder.id for _, play in door.commands[commands:]] == sent
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from math import inf
+from typing import Any
 
 import msgspec
 import pytest
 
 from farm.core import events
-from farm.core.commands import RequestBuilder, SetAlarm, StartJob
+from farm.core.commands import CancelJob, RequestBuilder, SetAlarm, StartJob
 from farm.core.events import BuilderJoined, BuilderLost, BuilderRetired
 from farm.core.model import Builder, Job
 from farm.core.state.snapshot import JobRecord
@@ -201,6 +202,18 @@ def test_a_container_that_a_successor_never_heard_of_has_left(door, entry: str, 
 
 def test_a_successor_sends_a_lost_start_with_the_size_that_it_had(door):
     """An anonymous builder must not estimate by nothing because the scheduler was restarted."""
+    following = successor_of(door, JobStatus.DISPATCHED, sent_size=20.0)
+    assert following.hosts["a"].dispatches["j", 1].command.size == 20.0
+
+
+def test_a_successor_sends_a_lost_request_to_stop_a_job(door):
+    """A job that was being cancelled as the scheduler ended would run to its end."""
+    following = successor_of(door, JobStatus.CANCELLING)
+    assert following.hosts["a"].dispatches["j", 1].cancel == CancelJob("j", 1, "linux-1")
+
+
+def successor_of(door: Door, status: JobStatus, **more: Any) -> Roster:
+    """Return the next scheduler's roster, of a farm in which a job has been sent to a builder."""
     door.hear("a", HostUp())
     door.want("linux")
     door.joins("a")
@@ -210,18 +223,18 @@ def test_a_successor_sends_a_lost_start_with_the_size_that_it_had(door):
         key=(0,),
         submitted_at=0.0,
         estimated_time=1.0,
-        status=JobStatus.DISPATCHED,
+        status=status,
         attempts=1,
         builder="linux-1",
         slot=0,
-        sent_size=20.0,
+        **more,
     )
     text = msgspec.json.encode(record)
     jobs = {"j": msgspec.json.decode(text, type=JobRecord)}
     following = Roster()
     saved = SavedFarm(at=0.0, speed=1.0, lives=door.roster.take_changed(), jobs=jobs)
     following.go_on(saved, 5.0, 0.0)
-    assert following.hosts["a"].dispatches["j", 1].command.size == 20.0
+    return following
 
 
 def test_a_host_on_its_own_is_left_alone(door):

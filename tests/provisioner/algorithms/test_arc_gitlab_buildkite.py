@@ -188,6 +188,7 @@ def test_buildkite_cooldown_from_the_first_instant(plans: Any) -> None:
     [
         ({}, NEVER, None, FOREVER),
         ({"idle_time": 60.0}, 150.0, None, 210.0 - EARLY),
+        ({"idle_time": 60.0}, 0.0, None, 60.0 - EARLY),
         ({"throttle_limit": 0.1, "throttle_burst": 2}, NEVER, 1.9, 200.0),
         ({"throttle_limit": 0.1, "throttle_burst": 2}, NEVER, 2.0, FOREVER),
         ({"throttle_burst": 2}, NEVER, 0.0, FOREVER),
