@@ -6,7 +6,6 @@ way.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +28,7 @@ from farm.results.summary.figures import RunInfo, WorldName
 from farm.results.summary.run_phase import Window
 from farm.scenario.model import Scenario
 from farm.scenario.pools import Losses, Pool
-from farm.workload.streams import ByNumber
+from farm.workload.builder_draws import draws_of
 
 if TYPE_CHECKING:  # a compiled run needs none
     from farm.core.scheduler import Scheduler
@@ -205,7 +204,7 @@ def pool_specs(scenario: Scenario) -> list[PoolSpec]:
 
 
 def _pool_spec(pool: Pool, seed: int, limits: LoadLimits | None, starts: float) -> PoolSpec:
-    rate, losses = pool.failure_rate, pool.losses or Losses()
+    drawn = draws_of(pool, seed)
     behaviour = pool.behaviour or ""
     claims = False
     if behaviour:
@@ -229,13 +228,13 @@ def _pool_spec(pool: Pool, seed: int, limits: LoadLimits | None, starts: float) 
         switch_times=pool.times_to_switch,
         inter_job_time=pool.inter_job_time,
         shutdown_time=pool.shutdown_time,
-        boot_delay=_boot_delays(seed, pool),
+        boot_delay=drawn.boot_delay,
         has_signals=pool.signals is not None,
         kills=pool.signals is not None and pool.signals.kills,
         speed=pool.speed,
-        fails_to_boot=_boot_failures(seed, pool.name, rate) if rate > 0 else None,
-        lifetime=None if losses.rate is None else _lifetimes(seed, pool.name, losses.rate),
-        lost_at=losses.at,
+        fails_to_boot=drawn.fails_to_boot,
+        lifetime=drawn.lifetime,
+        lost_at=(pool.losses or Losses()).at,
         law=None if pool.contention is None else pool.contention.law,
         load_limits=limits,
         behaviour=behaviour,
@@ -243,23 +242,6 @@ def _pool_spec(pool: Pool, seed: int, limits: LoadLimits | None, starts: float) 
         provisioned=sizing is not None,
         labels=dict(pool.labels),
     )
-
-
-def _boot_failures(seed: int, pool: str, rate: float) -> Callable[[int], bool]:
-    """Return a function that draws whether the n-th builder of a pool never takes a job."""
-    return ByNumber(lambda drawn: drawn < rate, seed, "boot", pool)
-
-
-def _boot_delays(seed: int, pool: Pool) -> Callable[[int], float] | None:
-    if pool.boot_delay is None:
-        return None
-    return ByNumber(pool.boot_delay.quantile_function(), seed, "boot delay", pool.name)
-
-
-def _lifetimes(seed: int, pool: str, rate: float) -> Callable[[int], float]:
-    """Return a function that draws how long the n-th builder is present before it is lost."""
-    # as ``random.expovariate`` of the stream
-    return ByNumber(lambda drawn: -math.log(1.0 - drawn) / rate, seed, "loss", pool)
 
 
 def run_info(scenario: Scenario, world: WorldName, engine: str) -> RunInfo:
