@@ -13,7 +13,7 @@ from statistics import fmean
 
 import msgspec
 
-from farm.assembly import estimator_named, laws_of, make_rules, make_scheduler, pool_specs
+from farm.assembly import estimator_named, laws_of, make_rules, make_scheduler
 from farm.core.commands import Command
 from farm.core.driver import World
 from farm.core.events import Event
@@ -28,6 +28,7 @@ from farm.results.figures.page import PageSection, PageTable, made_by, page
 from farm.results.formatting import readable_span
 from farm.results.log.reader import Entry
 from farm.sim.rollouts.rollout_forecaster import RolloutForecaster
+from farm.sim.setting import Setting
 from farm.sim.simulation import Simulation
 from farm.upstream.launchpad import LAUNCHPAD
 from farm_studies.forecast_loads import ForecastLoad, loads
@@ -108,11 +109,9 @@ def play(load: ForecastLoad, rollouts: int = ROLLOUTS) -> list[ForecastOutcome]:
         learners.append(Learner(learned, laws_of(scenario)))
         forecasters.append(
             RolloutForecaster(
-                pool_specs(scenario),
-                make_rules(scenario),
+                Setting.of(scenario, make_rules(scenario), algorithms),
                 learned,
                 name,
-                algorithms=algorithms,
                 seed=scenario.seed,
                 count=rollouts,
             )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from farm.app.runs.learning import seed_estimator
@@ -14,11 +13,9 @@ from farm.assembly import (
     laws_of,
     make_rules,
     make_scheduler,
-    pool_specs,
 )
 from farm.core.driver import World
 from farm.core.errors import InputError
-from farm.core.pools.algorithm import AnyAlgorithm
 from farm.core.scheduler import Scheduler
 from farm.forecasts.dispatch.at_submission import AddEvent, EstimatingWorld, Forecaster
 from farm.forecasts.dispatch.forecast_intervals import ForecastCalibration
@@ -30,6 +27,7 @@ from farm.forecasts.runtime.training import Learner
 from farm.results.run_directory import PlayAgain
 from farm.scenario import Scenario
 from farm.scenario.scheduling import RuleSet
+from farm.sim.setting import Setting
 from farm.upstream.launchpad import LAUNCHPAD, Rules
 from provisioner.from_scenario import algorithms_of
 
@@ -74,88 +72,83 @@ class Estimating:
         sources = estimates.run_times or (scheduler_source,)
 
         self._scenario = scenario
-        self._again = again
         self._functions = own.functions
-        self._every = estimates.every
         self._methods = methods
         self._uses_other_process = live and not has_own_parts
 
+        others = {
+            source: _second_estimator(source, scenario)
+            for source in sources
+            if source != scheduler_source
+        }
+        #: the distributions that rollouts draw from, by source
+        self._run_times = dict(others)
         self.estimator: RuntimeEstimator = own.estimator or estimator_of(scenario)
         if live or (makes_rollouts and scheduler_source in sources):
             self.estimator = RuntimeDistribution(self.estimator)
-        seed_estimator(self.estimator, estimates.learn_from, again)
+            self._run_times[scheduler_source] = self.estimator
+        for estimator in (self.estimator, *others.values()):
+            seed_estimator(estimator, estimates.learn_from, again)
+        laws = laws_of(scenario)
+        self._learners = [
+            Learner(estimator, laws)
+            for source, estimator in others.items()
+            if estimator.estimator.learns or source == "declared"
+        ]
 
-        self._algorithms: Mapping[str, AnyAlgorithm] = {}
+        #: what rollouts in this process are of
+        self._farm: Setting | None = None
         if makes_rollouts and not self._uses_other_process:
-            self._algorithms = algorithms_of(scenario, own.algorithms)
+            algorithms = algorithms_of(scenario, own.algorithms)
+            self._farm = Setting.of(scenario, make_rules(scenario), algorithms)
 
         #: processes that make rollouts for a live farm
         self.services: list[RolloutService] = []
         #: of the services' forecasts, by source of run times
         self.calibrations: dict[str, ForecastCalibration] = {}
-        self._learners: list[Learner] = []
-        self._forecasters: list[Forecaster] = []
-        for source in sources:
-            estimator = None if source == scheduler_source else self._add_estimator(source)
-            for method in methods:
-                self._forecasters.append(self._forecaster(method, source, estimator))
+        self._forecasters = [
+            self._forecaster(method, source) for source in sources for method in methods
+        ]
 
-    def _forecaster(
-        self, method: RuleSet, source: str, estimator: RuntimeDistribution | None
-    ) -> Forecaster:
-        """Return one forecaster; ``estimator``: None for the scheduler's own."""
+    def _forecaster(self, method: RuleSet, source: str) -> Forecaster:
+        """Return the forecaster of a pair.
+
+        Where another process makes rollouts, the formula replaces those that cost too much.
+        """
         if method != "rollout":
-            return self._formula(RULES[method], source, estimator)
-        if self._uses_other_process:
-            return self._remote_rollouts(source, estimator)
-        return self._local_rollouts(source, estimator)
+            return self._formula(RULES[method], source)
+        run_times = self._run_times[source]
+        if self._farm is not None:
+            # few simulations make any
+            from farm.sim.rollouts.rollout_forecaster import RolloutForecaster  # noqa: PLC0415
 
-    def _formula(
-        self, rules: Rules, source: str, estimator: RuntimeDistribution | None
-    ) -> FormulaForecaster:
-        return FormulaForecaster(rules, source, estimator, refresh=self._scenario.estimates.refresh)
-
-    def _local_rollouts(self, source: str, estimator: RuntimeDistribution | None) -> Forecaster:
-        from farm.sim.rollouts.rollout_forecaster import RolloutForecaster  # noqa: PLC0415 - slow
-
-        scenario = self._scenario
-        return RolloutForecaster(
-            pool_specs(scenario),
-            make_rules(scenario),
-            _distribution(estimator or self.estimator),
-            source,
-            algorithms=self._algorithms,
-            seed=scenario.seed,
-            count=scenario.estimates.rollouts,
-            truthful=source == "oracle",
-        )
-
-    def _remote_rollouts(self, source: str, estimator: RuntimeDistribution | None) -> Forecaster:
-        """Return rollouts by another process; the formula replaces those that cost too much."""
+            return RolloutForecaster(
+                self._farm,
+                run_times,
+                source,
+                seed=self._scenario.seed,
+                count=self._scenario.estimates.rollouts,
+                truthful=source == "oracle",
+            )
         # for live farms only
         from farm.app.forecasts.rollout_service import RolloutService  # noqa: PLC0415
         from farm.app.forecasts.rollouts_with_fallback import RolloutsWithFallback  # noqa: PLC0415
 
-        run_times = _distribution(estimator or self.estimator)
         service = RolloutService(self._scenario, run_times, source)
         self.services.append(service)
         fallback = None
         if LAUNCHPAD.name not in self._methods:  # else it is a forecaster anyway
-            fallback = self._formula(LAUNCHPAD, source, estimator)
+            fallback = self._formula(LAUNCHPAD, source)
         forecaster = RolloutsWithFallback(service, fallback)
         self.calibrations[source] = forecaster.calibration
         return forecaster
 
-    def _add_estimator(self, source: str) -> RuntimeDistribution:
-        """Return a second estimator; it learns from the run's events, beside the scheduler's."""
-        try:
-            estimator = RuntimeDistribution(estimator_named(source, self._scenario))
-        except InputError as error:
-            raise InputError(f"estimates.run_times: {error}") from None
-        seed_estimator(estimator, self._scenario.estimates.learn_from, self._again)
-        if estimator.estimator.learns or source == "declared":
-            self._learners.append(Learner(estimator, laws_of(self._scenario)))
-        return estimator
+    def _formula(self, rules: Rules, source: str) -> FormulaForecaster:
+        """Return the formula; with the scheduler's own source it asks the scheduler's estimator."""
+        is_own = source == self._scenario.scheduling.runtime_estimates
+        estimator = None if is_own else self._run_times[source]
+        refresh = self._scenario.estimates.refresh
+        return FormulaForecaster(rules, source, estimator, refresh=refresh)
 
     def scheduler(self, explain_last: int = 0) -> Scheduler:
         """Return the run's scheduler, in its initial state; raises as ``make_scheduler`` does."""
@@ -181,7 +174,7 @@ class Estimating:
             world,
             scheduler,
             self._forecasters,
-            every=self._every,
+            every=self._scenario.estimates.every,
             learners=self._learners,
             add_event=add_event,
             pause=lambda: time.sleep(PAUSE),
@@ -195,7 +188,9 @@ def _default_methods(*, live: bool, has_own_parts: bool) -> tuple[RuleSet, ...]:
     return ("launchpad",) if has_own_parts else ("rollout",)
 
 
-def _distribution(estimator: RuntimeEstimator) -> RuntimeDistribution:
-    if isinstance(estimator, RuntimeDistribution):
-        return estimator
-    return RuntimeDistribution(estimator)
+def _second_estimator(source: str, scenario: Scenario) -> RuntimeDistribution:
+    """Return an estimator that learns from the run's events beside the scheduler's."""
+    try:
+        return RuntimeDistribution(estimator_named(source, scenario))
+    except InputError as error:
+        raise InputError(f"estimates.run_times: {error}") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -43,28 +44,31 @@ def seed_estimator(estimator: RuntimeEstimator, path: str | None, again: PlayAga
         )
 
         learn_from(estimator, (entry.event for entry in history_of(source).entries))
-        if isinstance(estimator, RuntimeDistribution):
-            estimator.forget_times()
-        return
-    if source.is_dir():
+    elif source.is_dir():
         run = load_run(source, unfinished=True, again=again)
         events = (entry.event for entry in run.entries() if not entry.ignored)
         learn_from(estimator, events, laws_of(run.scenario))
-        if isinstance(estimator, RuntimeDistribution):
-            estimator.forget_times()
-        return
+    else:
+        # it reads its own dumps, such as a live farm's, and those of the estimator alone
+        if not isinstance(estimator, RuntimeDistribution):
+            estimator = RuntimeDistribution(estimator)
+        state = _dumped(source)
+        try:
+            estimator.load(state)
+        except InputError as error:
+            raise InputError(f"learn_from: {source}: {error}") from None
+    if isinstance(estimator, RuntimeDistribution):
+        estimator.forget_times()
+
+
+def _dumped(source: Path) -> Any:
+    """Return the statistics in a file, which may be a live farm's state."""
+    with file_access(f"learn_from: {source}", "be read"):
+        text = read_whole(source)
     try:
-        with file_access(f"learn_from: {source}", "be read"):
-            state = msgspec.json.decode(read_whole(source))
+        state = msgspec.json.decode(text)
     except msgspec.DecodeError as error:
         raise InputError(f"learn_from: {source}: not JSON: {error}") from None
     if isinstance(state, dict) and "snapshot" in state:
-        state = state.get("statistics")
-    # it reads its own dumps, such as a live farm's, and those of the estimator alone
-    if not isinstance(estimator, RuntimeDistribution):
-        estimator = RuntimeDistribution(estimator)
-    try:
-        estimator.load(state)
-    except InputError as error:
-        raise InputError(f"learn_from: {source}: {error}") from None
-    estimator.forget_times()
+        return state.get("statistics")
+    return state

@@ -6,14 +6,11 @@ that later ones have intervals that hold.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from farm.core.events import Event
-from farm.core.pools.algorithm import AnyAlgorithm
-from farm.core.pools.spec import PoolSpec
-from farm.core.rules import SchedulingRules
 from farm.core.scheduler import Scheduler
 from farm.core.state.snapshot import snapshot_of
 from farm.core.state.working_state import JobState
@@ -23,6 +20,7 @@ from farm.forecasts.dispatch.recent_arrivals import ArrivalMemory
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.sim.rollouts.rollout import Fork, rollouts
 from farm.sim.rollouts.wait_quantiles import Rollouts
+from farm.sim.setting import Setting
 
 #: of an estimate's whole simulations: less than a second
 MOST_EVENTS = 60_000
@@ -36,20 +34,18 @@ class RolloutForecaster:
 
     def __init__(
         self,
-        pools: Sequence[PoolSpec],
-        rules: SchedulingRules,
+        farm: Setting,
         run_times: RuntimeDistribution,
         name: str,
         *,
-        algorithms: Mapping[str, AnyAlgorithm],
         seed: int,
         count: int = 50,
         truthful: bool = False,
     ) -> None:
         self.run_times = name
-        self._pools, self._rules, self._seed = tuple(pools), rules, seed
+        self._farm = farm
+        self._seed = seed
         self._distribution = run_times
-        self._algorithms = algorithms
         self._count = count
         self._truthful = truthful
         self._memory, self._calibration = ArrivalMemory(), ForecastCalibration()
@@ -67,11 +63,11 @@ class RolloutForecaster:
         """Return an estimate for each of these waiting jobs, in order."""
         fork = Fork(
             snapshot=snapshot_of(scheduler, at),
-            pools=self._pools,
-            rules=self._rules,
+            pools=tuple(self._farm.pools),
+            rules=self._farm.rules,
             run_times=self._distribution,
             estimator=scheduler.estimator,
-            algorithms=self._algorithms,
+            algorithms=self._farm.algorithms,
             truthful=self._truthful,
             recent=self._memory.recent(at),
         )
