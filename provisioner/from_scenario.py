@@ -17,8 +17,7 @@ from farm.core.pools.algorithm import (
     ScalingPlan,
     within,
 )
-from farm.plugins.guarded_algorithm import GuardedAlgorithm
-from farm.plugins.guards import UnusableError
+from farm.plugins.guards import GuardedAlgorithm, UnusableError
 from farm.plugins.lookup import checked_arguments, named
 from farm.scenario import Pool, Scenario
 from farm.scenario.provisioner import ProvisionerSettings

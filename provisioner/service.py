@@ -28,7 +28,7 @@ from farm.live.settings import LiveSettings
 from farm.live.wire.messages import GiveUpBuilder, Plan, PlannerReport, Play, Watch
 from farm.live.wire.pool_report import EMBEDDED, HostRecord, PoolReport
 from farm.metrics.metrics_service import ProvisionerMetrics
-from farm.plugins.guarded_algorithm import GuardedAlgorithm
+from farm.plugins.guards import GuardedAlgorithm
 from farm.processes.identity import end_of
 from farm.processes.signals import StopRequest
 from provisioner.backends.backend import Backend, BackendError, Pause

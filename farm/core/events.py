@@ -246,3 +246,8 @@ Event = (
     | PoolPlanned
     | EstimateMade
 )
+
+
+def pattern_of(builder: str) -> str:
+    """Return the pattern (of ``DrainRequested``) that matches only this builder."""
+    return "".join(f"[{c}]" if c in "*?[" else c for c in builder)

@@ -31,9 +31,8 @@ from farm.core.pools.builder_book import BuilderBook
 from farm.core.pools.idleness import IdleTimers
 from farm.core.pools.keeper import PoolKeeper
 from farm.core.pools.planned_losses import PlannedLosses
-from farm.core.pools.platform_grace import WATCHED, PlatformGrace
 from farm.core.pools.spec import PoolSpec
-from farm.core.pools.unrunnable_jobs import UnrunnableJobs
+from farm.core.pools.unrunnable_jobs import WATCHED, PlatformGrace, UnrunnableJobs
 from farm.core.rules import Choices, EndedAttempt, Estimator, SchedulingRules, teach
 from farm.core.state.working_state import BuilderState, JobState, JobStatus, Slot
 

@@ -22,9 +22,9 @@ from farm.core.events import (
     JobStarted,
     LoadReported,
     SlotCleaned,
+    pattern_of,
 )
 from farm.core.model import Outcome
-from farm.core.pools.retirement import pattern_of
 from farm.emulation.agenda import LIFE, Action, Agenda
 from farm.emulation.attempt_ends import Alone, Sharing
 from farm.emulation.behaviour import BuilderBehaviour, BuilderSpec

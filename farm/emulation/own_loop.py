@@ -8,9 +8,8 @@ from functools import partial
 from typing import Protocol
 
 from farm.core.commands import StartJob
-from farm.core.events import DrainRequested, SlotCleaned
+from farm.core.events import DrainRequested, SlotCleaned, pattern_of
 from farm.core.model import Builder, Outcome
-from farm.core.pools.retirement import pattern_of
 from farm.emulation.agenda import LIFE, Agenda, Due
 from farm.emulation.behaviour import BuilderBehaviour, BuilderSpec, Loop
 

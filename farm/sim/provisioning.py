@@ -16,7 +16,7 @@ from farm.core.events import Event
 from farm.core.pools.algorithm import AnyAlgorithm, Memory, PoolSnapshot, first_plan_at
 from farm.core.pools.observer import PoolObserver
 from farm.emulation.agenda import EARLY_TICK, TICK, Agenda, Due
-from farm.plugins.guarded_algorithm import GuardedAlgorithm
+from farm.plugins.guards import GuardedAlgorithm
 
 _FOREVER = float("inf")
 

@@ -25,7 +25,7 @@ from farm.live.settings import LiveSettings
 from farm.live.wire.messages import GiveUpBuilder, Plan, Watch
 from farm.live.wire.pool_report import PoolReport
 from farm.metrics.metrics_service import ProvisionerMetrics
-from farm.plugins.guarded_algorithm import GuardedAlgorithm
+from farm.plugins.guards import GuardedAlgorithm
 from farm.processes.signals import StopRequest
 from farm.terminal.command_help import with_docstring
 from provisioner.algorithms.fixed import Fixed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
 from farm.core import events
@@ -11,7 +12,6 @@ from farm.core.jobs.requeueing import Requeuer
 from farm.core.model import Builder
 from farm.core.pools.idleness import IdleTimers
 from farm.core.pools.keeper import PoolKeeper
-from farm.core.pools.retirement import builders_to_stop
 from farm.core.state.working_state import BuilderState
 
 
@@ -183,3 +183,13 @@ class BuilderBook:
 
     def _named(self, pattern: str) -> list[BuilderState]:
         return [s for name, s in self._builders.items() if fnmatchcase(name, pattern)]
+
+
+def builders_to_stop(builders: Iterable[BuilderState], pool: str, count: int) -> list[BuilderState]:
+    """Return ``count`` builders of the pool that take jobs, in the order to stop them.
+
+    Fewest busy slots first; then the one active longest ago; then the youngest.
+    """
+    candidates = [b for b in builders if b.builder.pool == pool and b.accepts]
+    candidates.sort(key=lambda b: (b.busy, b.active_at, -b.builder.index))
+    return candidates[:count]

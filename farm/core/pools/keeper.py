@@ -22,16 +22,15 @@ A fixed pool requests all that it misses at once, and has no other limit than th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sized
 
 import msgspec
 
 from farm.core.commands import Out, RequestBuilder
 from farm.core.events import PoolPlanned, PoolSize
 from farm.core.model import Builder
-from farm.core.pools.retirement import surplus_of
 from farm.core.pools.spec import MAX_STARTS, PoolSpec
-from farm.core.state.working_state import BuilderRequest, BuilderState, PoolCounts
+from farm.core.state.working_state import BuilderLife, BuilderRequest, BuilderState, PoolCounts
 
 
 class PoolKeeper:
@@ -172,3 +171,13 @@ def _sized(spec: PoolSpec, size: PoolSize) -> PoolSpec:
         builders=spec.builders if least is None else least,
         max=spec.max if most is None else most,
     )
+
+
+def surplus_of(spec: PoolSpec, builders: Iterable[BuilderLife], requested: Sized) -> int:
+    """Return how many builders a fixed pool has too many; negative: too few.
+
+    Those that have been asked to leave do not count: they are not stopped twice. (What
+    ``PoolKeeper.replace`` requests counts them, as a successor waits until they have left.)
+    """
+    there = sum(b.builder.pool == spec.name and not b.retiring for b in builders)
+    return there + len(requested) - spec.builders

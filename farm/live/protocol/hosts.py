@@ -18,8 +18,8 @@ from farm.core.events import (
     DrainRequested,
     JobFinished,
     JobStarted,
+    pattern_of,
 )
-from farm.core.pools.retirement import pattern_of
 from farm.emulation.builder import BuilderEvent
 from farm.live.protocol.failure_detection import FailureDetector
 from farm.live.protocol.out import Out

@@ -13,8 +13,7 @@ from farm.core.queues.plain import PlainQueue
 from farm.core.rules import Estimator, SchedulingRules
 from farm.forecasts.runtime.declared import Declared
 from farm.forecasts.runtime.oracle import Oracle
-from farm.plugins.guarded_algorithm import GuardedAlgorithm
-from farm.plugins.guards import GuardedPolicy
+from farm.plugins.guards import GuardedAlgorithm, GuardedPolicy
 from farm.scenario import Scenario
 from farm.scenario.workload import Arrivals
 from farm.sim.fast.kernel import native

@@ -25,7 +25,7 @@ from farm.core.events import Event, FarmOpened
 from farm.core.jobs.needs import need_of, renamed
 from farm.core.model import Builder, Job, Outcome
 from farm.core.pools.algorithm import AnyAlgorithm
-from farm.core.pools.retirement import surplus_of
+from farm.core.pools.keeper import surplus_of
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import Estimator, SchedulingRules
 from farm.core.state.restore import restored

@@ -1,6 +1,6 @@
 """Jobs that end while they wait, as no builder runs them; compiled.
 
-What ``farm.core.pools.platform_grace`` and ``farm.core.pools.unrunnable_jobs`` do.
+What ``farm.core.pools.unrunnable_jobs`` does.
 """
 
 from __future__ import annotations

@@ -265,7 +265,7 @@ def lose_as_planned(farm):
 
 
 def stop(farm, number, count):
-    """Drain this many of a pool's builders (``farm.core.pools.retirement``)."""
+    """Drain this many of a pool's builders (``farm.core.pools.builder_book``)."""
     for _ in range(count):
         best = -1
         for builder in range(first_alive(farm), farm.counts[0].made):
