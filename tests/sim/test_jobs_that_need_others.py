@@ -8,9 +8,14 @@ from random import Random
 import pytest
 
 import farm
+from farm.assembly import make_rules
 from farm.core.errors import InputError
 from farm.core.model import Job
-from farm.workload import read_trace
+from farm.forecasts.runtime.oracle import Oracle
+from farm.scenario import parse_scenario
+from farm.sim.engines import CompiledRun, chosen, records_of
+from farm.sim.setting import Setting
+from farm.workload import build_jobs, read_trace
 
 PIPELINE = {
     "name": "pipeline",
@@ -58,10 +63,25 @@ def test_a_matrix_of_named_jobs() -> None:
     assert run.summary["blocked_time_s"]["count"] == 12
 
 
-def test_the_compiled_loop_leaves_it_to_the_scheduler() -> None:
+def test_the_compiled_loop_leaves_groups_to_the_scheduler() -> None:
     """It says why, where it is asked for by name."""
-    with pytest.raises(InputError, match="does not cover jobs that need others"):
-        farm.simulate(PIPELINE, engine="fast")
+    jobs = [job("a", group="deploy"), job("b", group="deploy")]
+    with pytest.raises(InputError, match="does not cover jobs in groups"):
+        farm.simulate("mm1", jobs=jobs, engine="fast")
+
+
+@pytest.mark.usefixtures("kernel")
+def test_both_engines_wait_from_the_release_on() -> None:
+    """Plans take waits from compiled runs: those of blocked jobs do not begin on arrival."""
+    scenario = parse_scenario(PIPELINE)
+    load = list(build_jobs(scenario))
+    rules = make_rules(scenario)
+    setting = Setting.of(scenario, rules)
+    compiled = chosen(setting, Oracle(), load, engine="fast")
+    assert isinstance(compiled, CompiledRun)
+    jobs = records_of(chosen(setting, Oracle(), load, engine="reference")).jobs
+    waits = dict(zip(jobs.job_id, jobs.waiting_time, strict=True))
+    np.testing.assert_array_equal(compiled.waits(), [waits[one.id] for one in load])
 
 
 def test_other_runs_have_no_columns_of_it() -> None:

@@ -72,17 +72,16 @@ ALGORITHMS: Mapping[str, Condition] = {
         algorithm is None or isinstance(algorithm, GuardedAlgorithm)
     ),
 }
-FAIL_FAST, DEDUP, ONE_ID, NEEDS, GROUPS, FEEDBACK = (
+FAIL_FAST, DEDUP, ONE_ID, GROUPS, FEEDBACK = (
     "fail_fast, and jobs that fail",
     "dedup, and jobs with actions",
     "jobs with one id",
-    "jobs that need others",
     "jobs in groups",
     "users, and re-runs",
 )
 LEFT_TO_THE_REFERENCE = (
     *(*RULES, *ESTIMATORS, *POOLS, *ALGORITHMS),
-    *(FAIL_FAST, DEDUP, ONE_ID, NEEDS, GROUPS, FEEDBACK),
+    *(FAIL_FAST, DEDUP, ONE_ID, GROUPS, FEEDBACK),
 )
 """All that is not covered; documentation lists it (docs/tutorials/python.md)."""
 
@@ -148,8 +147,6 @@ def why_not_these(setting: Setting, jobs: Properties) -> str:
             return FAIL_FAST
     if rules.dedup and jobs.with_action:
         return DEDUP
-    if jobs.needs_others:
-        return NEEDS
     if jobs.in_group:
         return GROUPS
     return ONE_ID if jobs.repeats_ids else ""

@@ -74,9 +74,13 @@ class CompiledRun:
         self.log = EventLog(played) if len(played.farm.notes) else None
 
     def waits(self) -> Floats:
-        """Return start - arrival of each job (s), by arrival; nan: it never started."""
+        """Return start - release of each job (s), by arrival; nan: it never started."""
         farm = self._played.farm
-        waits: Floats = started_at_of(farm, slice(None)) - farm.jobs["submitted_at"]
+        since = farm.jobs["submitted_at"]
+        if self._played.load.needs is not None:
+            released_at = farm.blocking["released_at"][:-1]
+            since = np.where(self._played.load.needs.has_needs, released_at, since)
+        waits: Floats = started_at_of(farm, slice(None)) - since
         return np.where(farm.jobs["ended"] != 0, waits, np.nan)
 
     def records(self) -> RunRecords:
@@ -285,7 +289,8 @@ def ends_of_sets(cases: Mapping[K, JobSets]) -> dict[K, Floats]:
             loses = any(pool.loses for pool in setting.pools)
             judges = setting.rules.max_resets is not None  # which jobs fail differs by set
             judges = judges or setting.rules.heavy_light is not None
-            if loses or judges or not _covers(setting, Oracle(), sets[0]):
+            needing = Properties.of(sets[0]).needs_others
+            if loses or judges or needing or not _covers(setting, Oracle(), sets[0]):
                 continue
             key = (id(sets), setting.rules.policy)
             if key not in loads:

@@ -20,7 +20,7 @@ from farm.core import commands, events
 from farm.core.commands import EndJob
 from farm.core.fields import json_name
 from farm.core.jobs.giving_up import why_blamed
-from farm.core.model import Builder, Cause
+from farm.core.model import Builder, Cause, Outcome
 from farm.results.log.lines import CANCELLED, LINES, Part
 from farm.sim.fast.kernel import layout, native, text
 from farm.sim.fast.kernel.heaps import Array
@@ -29,6 +29,7 @@ from farm.sim.fast.run_records import (
     builders_of,
     ends_of,
     outcome_of,
+    outcomes_before,
     reasons_of,
     started_at_of,
 )
@@ -147,12 +148,13 @@ class _Lines:
     """Makes the lines of notes, which come in order, each once."""
 
     def __init__(self, played: PlayedFarm) -> None:
-        self._farm, self._load = played.farm, played.load
+        self._played, self._farm, self._load = played, played.farm, played.load
         self._pools = [pool.name for pool in played.pools]
         builders = builders_of(played)
         self._reasons = Coded.of(reasons_of(played))
         self._text = _Text()
-        self._jobs = self._text.names(played.load.ids())
+        self._ids = played.load.ids()
+        self._jobs = self._text.names(self._ids)
         self._builders = self._text.names([builder.id for builder in builders])
         self._builder_fields = self._builder_columns(builders)
         self._text.keep()
@@ -277,8 +279,9 @@ class _Lines:
                 return [cells.taken(column.astype(np.int64))]
             case np.ndarray() if column.dtype.kind == "f" or np.ptp(column) > MAX_TABLED:
                 lead, pieces = self._text.constant(_lead(part)), self._text.numbers(column)
-                if isinstance(part.default, float | int):
-                    is_default = column == part.default
+                may_be_default = isinstance(part.default, float | int)
+                if may_be_default or (part.default is None and np.isnan(column).any()):
+                    is_default = column == part.default if may_be_default else np.isnan(column)
                     lead = Pieces(lead.begins, np.where(is_default, lead.begins, lead.ends))
                     pieces = Pieces(pieces.begins, np.where(is_default, pieces.begins, pieces.ends))
                 return [lead, pieces]
@@ -309,7 +312,19 @@ class _Lines:
         begin = int(self._load.batches[notes["what"][0]])
         end = begin + int(sizes.sum())
         ids = self._jobs.taken(np.arange(begin, end))
-        return {**self._load.job_columns(begin, end), "id": ids, "batch": batch}
+        columns: Columns = {**self._load.job_columns(begin, end), "id": ids, "batch": batch}
+        if self._load.needs is None:
+            return columns
+        return {**columns, "ended_needs": self._ended_needs(notes["what"])}
+
+    def _ended_needs(self, batches: Array) -> Values:
+        """Return for the first job of each submission how those ended that its jobs need."""
+        begins, ended_needs = self._load.batches, list[dict[str, Outcome] | None]()
+        for batch in batches.tolist():
+            begin, end = begins[batch : batch + 2].tolist()
+            ended_needs.append(outcomes_before(self._played, self._ids, begin, end) or None)
+            ended_needs += [None] * (end - begin - 1)
+        return ended_needs
 
     def _attempt(self, notes: Array) -> Columns:
         return {
@@ -325,8 +340,12 @@ class _Lines:
         dispatched_at = started_at = self._text.numbers(jobs["dispatched_at"][rows])
         if self._farm.pools["pickup_time"].any():
             started_at = self._text.numbers(started_at_of(self._farm, rows))
+        more: dict[str, Values] = {}
+        if self._load.needs is not None:
+            more["released_at"] = self._farm.blocking["released_at"][rows]
         return {
             **self._attempt(notes),
+            **more,
             "outcome": Coded(fails, (outcome_of(False), outcome_of(True))),
             "reason": repeat(""),
             "ended": repeat(True),

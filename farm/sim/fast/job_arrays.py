@@ -12,13 +12,14 @@ from msgspec.structs import astuple
 
 from farm.columns import Coded, Floats, Numbers, coded, in_order_of_appearance, numbered
 from farm.core.model import Job, Platform
-from farm.core.policies import KeyFunction, takes_columns
+from farm.core.policies import KeyFunction, ageing, asks_for_path, buildbarn, takes_columns
 from farm.core.rules import Estimator, HeavyLightOptions
 from farm.forecasts.runtime.oracle import Oracle
 from farm.results.table.columnar_table import Column
 from farm.results.table.job_columns import attributed
 from farm.sim.fast.kernel import layout
 from farm.sim.fast.kernel.heaps import Array
+from farm.sim.fast.needed_jobs import Needs, lengths_below, needs_among
 from farm.workload.blocks import Block, JobColumns
 
 Jobs = Sequence[Job] | JobColumns
@@ -42,6 +43,8 @@ class JobArrays(msgspec.Struct, frozen=True):
     in_order: Array
     #: the first job of each instant, and finally the number of jobs
     batches: Array
+    #: None: no job needs others
+    needs: Needs | None = None
 
     def ids(self) -> list[str]:
         """Return the jobs' ids, in order."""
@@ -53,14 +56,25 @@ class JobArrays(msgspec.Struct, frozen=True):
         """Return a load with columns of its own, into which a run writes."""
         # as bytes: NumPy copies records field by field
         columns = self.columns.view(np.uint8).copy().view(self.columns.dtype)
-        return msgspec.structs.replace(self, columns=columns)
+        needs = None if self.needs is None else self.needs.copy()
+        return msgspec.structs.replace(self, columns=columns, needs=needs)
 
     def job_columns(self, begin: int, end: int) -> Mapping[str, Array | Coded | Iterable[object]]:
         """Return the fields of some jobs as columns; a field without one has its default."""
         if isinstance(self.jobs, JobColumns):
-            return _held(self.jobs).taken(slice(begin, end)).given()
+            given = _held(self.jobs).taken(slice(begin, end)).given()
+            return {name: _as_used(column) for name, column in given.items()}
         columns = zip(*map(astuple, self.jobs[begin:end]), strict=True)
         return dict(zip(Job.__struct_fields__, columns, strict=True))
+
+
+def _as_used(column: Array | Coded | list[str]) -> Array | Coded | list[str]:
+    """Return a column; if it has more values than rows, with those that occur."""
+    if not isinstance(column, Coded) or len(column.values) <= len(column.codes):
+        return column
+    found, codes = np.unique(column.codes, return_inverse=True)
+    values = [column.values[code] if code >= 0 else None for code in found.tolist()]
+    return Coded(codes, values)
 
 
 def taken(jobs: Jobs, column: Column[Any], rows: Numbers) -> Any:
@@ -142,10 +156,17 @@ def load_of(
         lanes = [lanes[code // 2] for code in found.tolist()]
         heavy_lanes = found % 2 > 0
         heavy_first = -made["heavy"] if heavy_light.heavy_first else None
-    in_order = _order(policy, jobs, estimates, made["submitted_at"], run, heavy_first)
-    made["order"][in_order] = np.arange(len(jobs))
     instants = batches(made["submitted_at"])
-    return JobArrays(jobs, estimates, fails, lanes, heavy_lanes, made, in_order, instants)
+    needs = needs_among(jobs, instants)
+    if needs is None:
+        in_order = _order(policy, jobs, estimates, made["submitted_at"], run, heavy_first)
+    else:
+        lengths = estimates
+        if asks_for_path(policy):
+            lengths = estimates + lengths_below(needs, estimates, instants)
+        in_order = _ranked(policy, jobs, lengths, made["submitted_at"], heavy_first, needs)
+    made["order"][in_order] = np.arange(len(jobs))
+    return JobArrays(jobs, estimates, fails, lanes, heavy_lanes, made, in_order, instants, needs)
 
 
 _FIELDS = {
@@ -206,25 +227,70 @@ def _order(
     count = len(submitted_at)
     if not count:
         return np.arange(0, dtype=np.int32)
-    parts: Any
-    if isinstance(jobs, JobColumns) and takes_columns(policy):
-        fields: Any = _Fields(_held(jobs))
-        given: Any = (estimates, submitted_at, 0)
-        parts = policy(fields, *given)
-        parts = parts if isinstance(parts, tuple) else (parts,)
-    else:
-        times = (estimates.tolist(), submitted_at.tolist(), range(1, count + 1))
-        made = list(map(policy, jobs, *times))
-        parts = np.array(made, np.float64).reshape(count, -1).T
-    if isinstance(jobs, JobColumns):
-        levels = -_held(jobs).array("level")
-    else:
-        levels = np.array([-job.level for job in jobs])
-    leading = (levels,) if heavy_first is None else (levels, heavy_first)
-    keys = [key for key in (*leading, *parts) if np.ndim(key)]
+    parts = _parts(policy, jobs, estimates, submitted_at)
+    keys = [key for key in (*_leading(jobs, heavy_first), *parts) if np.ndim(key)]
     changing = [key for key in keys if (key != key[0]).any()]
     if changing and run is not None:
         changing.insert(0, run)
     if not changing or (len(changing) == 1 and (changing[0][1:] >= changing[0][:-1]).all()):
         return np.arange(count, dtype=np.int32)  # they are in this order
     return np.lexsort(changing[::-1]).astype(np.int32)
+
+
+def _ranked(
+    policy: KeyFunction,
+    jobs: Jobs,
+    estimates: Floats,
+    submitted_at: Floats,
+    heavy_first: Array | None,
+    needs: Needs,
+) -> Array:
+    """Write what is known of sort keys before jobs are released; return the jobs in their order.
+
+    The instant of a release is in few keys. Where it is the last part, the place behind it, which
+    ascends with time, suffices; linear ageing adds it to the rest.
+    """
+    leading = _leading(jobs, heavy_first)
+    if getattr(policy, "func", None) is ageing.linear:
+        factor, sign = policy.args  # type: ignore[attr-defined]
+        needs.blocking["unaged"][:-1] = sign * estimates
+        needs.ageing = factor
+        parts: Sequence[Array] = ()
+    else:
+        parts = _parts(policy, jobs, estimates, submitted_at)
+        if policy is buildbarn.key:
+            parts = parts[:-1]
+    changing = [key for key in (*leading, *parts) if np.ndim(key) and (key != key[0]).any()]
+    if not changing:
+        return np.arange(len(submitted_at), dtype=np.int32)
+    in_order = np.lexsort(changing[::-1]).astype(np.int32)
+    differs = np.zeros(len(in_order), np.bool_)
+    for key in changing:
+        differs[1:] |= key[in_order[1:]] != key[in_order[:-1]]
+    needs.blocking["rank"][in_order] = np.cumsum(differs)
+    return in_order
+
+
+def _leading(jobs: Jobs, heavy_first: Array | None) -> Sequence[Array]:
+    """Return what comes before a policy's part of a sort key."""
+    if isinstance(jobs, JobColumns):
+        levels = -_held(jobs).array("level")
+    else:
+        levels = np.array([-job.level for job in jobs])
+    return (levels,) if heavy_first is None else (levels, heavy_first)
+
+
+def _parts(
+    policy: KeyFunction, jobs: Jobs, estimates: Floats, submitted_at: Floats
+) -> Sequence[Array]:
+    """Return the policy's part of all sort keys, as columns."""
+    parts: Any
+    if isinstance(jobs, JobColumns) and takes_columns(policy):
+        fields: Any = _Fields(_held(jobs))
+        given: Any = (estimates, submitted_at, 0)
+        parts = policy(fields, *given)
+        return parts if isinstance(parts, tuple) else (parts,)
+    count = len(submitted_at)
+    times = (estimates.tolist(), submitted_at.tolist(), range(1, count + 1))
+    made = list(map(policy, jobs, *times))
+    return np.array(made, np.float64).reshape(count, -1).T  # type: ignore[return-value]

@@ -24,6 +24,7 @@ from farm.core.rules import HeavyLightOptions, SchedulingRules
 from farm.sim.fast.job_arrays import JobArrays
 from farm.sim.fast.kernel import generators, layout, native
 from farm.sim.fast.kernel.heaps import Array, Keyed, keyed
+from farm.sim.fast.needed_jobs import Needs
 from farm.sim.setting import Setting
 from farm.sim.too_large import LIVES_ALLOWED
 from farm.workload.streams import ByNumber
@@ -211,6 +212,7 @@ def _farm(load: JobArrays, setting: Setting, *, noted: bool = False) -> layout.F
         -1.0 if grace is None else grace,
         NO_LIMIT if resets is None else resets,
         *_held_back(rules.heavy_light),
+        0.0 if load.needs is None else load.needs.ageing,
     )
     site = _Site(tuple(pools), tuple(load.platforms), limits)
     small = sum(pool.builders * pool.slots for pool in pools) <= MOST_KEPT
@@ -227,10 +229,28 @@ def _farm(load: JobArrays, setting: Setting, *, noted: bool = False) -> layout.F
         ended=np.empty(jobs, np.int32),
         **{name: _copy(getattr(empty, name)) for name in _WRITTEN if small},
     )
+    if load.needs is not None:
+        farm = _with_needs(farm, load.needs)
     if noted:
         blank = farm._replace(notes=np.zeros(1, layout.NOTE), plans=np.zeros(1, layout.PLAN))
         farm = _with_room(blank, pools, len(farm.builders))
     return farm
+
+
+def _with_needs(farm: layout.Farm, needs: Needs) -> layout.Farm:
+    """Return the farm with jobs that need others."""
+    jobs = len(farm.jobs)
+    delayed = int(np.count_nonzero(needs.blocking["delay"]))
+    return farm._replace(
+        queue=np.empty(0, np.int32),
+        line=np.empty(jobs, layout.WAITER),
+        needs=needs.needs,
+        blocking=needs.blocking,
+        dependents=needs.dependents,
+        news=np.empty(jobs, np.int32),
+        due=keyed(jobs if delayed else 0, 1),
+        alarms=np.zeros(len(farm.alarms) + delayed),
+    )
 
 
 def _held_back(options: HeavyLightOptions | None) -> tuple[float, ...]:
@@ -310,6 +330,12 @@ def _empty(site: _Site) -> layout.Farm:
         slots=np.zeros(0, layout.SLOT),
         lanes=np.zeros(0, layout.LANE),
         queue=np.empty(0, np.int32),
+        line=np.empty(0, layout.WAITER),
+        needs=np.empty(0, layout.NEED),
+        blocking=np.empty(0, layout.BLOCKING),
+        dependents=np.empty(0, np.int32),
+        news=np.empty(0, np.int32),
+        due=keyed(0, 1),
         serves=served(site.platforms, kinds),
         slowdown=_slowdowns(_laws(pools), most_slots),
         free=keyed(0, len(kinds)),

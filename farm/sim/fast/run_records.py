@@ -13,6 +13,7 @@ import numpy as np
 from farm.columns import Coded, in_order_of_appearance
 from farm.core.commands import EndJob
 from farm.core.jobs.giving_up import why_given_up, why_unserved
+from farm.core.jobs.needs import UNKNOWN, Ended, needs_of, why_skipped
 from farm.core.model import Builder, Cause, Outcome
 from farm.emulation.losses import AS_PLANNED, LIFETIME_OVER
 from farm.results.table.builder_columns import ENDS, Attempts, Builders
@@ -35,6 +36,7 @@ _HOW_ENDED: dict[int, tuple[Cause, Outcome]] = {
     layout.ENDS_BLAMED: (Cause.FAILED, "failed"),
     layout.ENDS_UNSERVED: (Cause.UNRUNNABLE, "failed"),
     layout.ENDS_GIVEN_UP: (Cause.UNRUNNABLE, "cancelled"),
+    layout.ENDS_SKIPPED: (Cause.SKIPPED, "cancelled"),
 }
 """By how a job ended (``layout.ENDS_…``), unless its attempt failed: as in its record."""
 _CAUSES = np.array([CAUSES.index(cause) for cause, _ in _HOW_ENDED.values()], np.int8)
@@ -53,7 +55,11 @@ def records(played: PlayedFarm) -> RunRecords:
     names = names_of(played)
     return RunRecords(
         jobs=jobs_of(load, farm, _ended(played), names),
-        lost=lost(endless, builder=Coded(np.full(len(left), -1), ())),
+        lost=lost(
+            endless,
+            builder=Coded(np.full(len(left), -1), ()),
+            has_needs=load.needs is not None,
+        ),
         builders=builders_table(played, names),
         void=_void(played, names),
         events=int(farm.counts["events"][0]),
@@ -124,6 +130,11 @@ def jobs_of(load: JobArrays, farm: layout.Farm, ended: Array, names: Sequence[st
     if waited.any():
         builder[waited], slot[waited] = -1, -1
     submitted_at = of("submitted_at")
+    needs_others = np.broadcast_to(np.False_, len(ended))
+    release = np.broadcast_to(np.nan, len(ended))
+    if load.needs is not None:
+        needs_others = load.needs.has_needs[ended]
+        release = farm.blocking["released_at"][ended]
     return Jobs(
         len(ended),
         lambda column: taken(jobs, column, ended),
@@ -138,8 +149,9 @@ def jobs_of(load: JobArrays, farm: layout.Farm, ended: Array, names: Sequence[st
         cause=Coded(cause, CAUSES),
         slot=slot,
         shared=np.broadcast_to(np.False_, len(ended)),
-        needs_others=np.broadcast_to(np.False_, len(ended)),
-        release=np.broadcast_to(np.nan, len(ended)),
+        needs_others=needs_others,
+        release=release,
+        has_needs=load.needs is not None,
         builder=Coded(builder, names),
     )
 
@@ -271,6 +283,8 @@ def ends_of(played: PlayedFarm, ended: Array) -> Iterator[EndJob]:
             reason = why_unserved(platform, rules.platform_grace)
         elif how == layout.ENDS_GIVEN_UP:
             reason = cause.text
+        elif how == layout.ENDS_SKIPPED and played.load.needs is not None:
+            reason = _why_skipped(played, number)
         ran = how < layout.ENDS_UNSERVED
         yield EndJob(
             jobs[number],
@@ -285,10 +299,60 @@ def ends_of(played: PlayedFarm, ended: Array) -> Iterator[EndJob]:
             reason,
             estimate,
             None,
-            None,
+            released_at_of(farm, number),
             cause,
             played.pools[pools[builder]].name if ran else None,
         )
+
+
+def released_at_of(farm: layout.Farm, number: int) -> float | None:
+    """Return when a job was released (s); None: it was not, or was never blocked."""
+    if not len(farm.blocking):
+        return None
+    released_at = float(farm.blocking["released_at"][number])
+    return None if math.isnan(released_at) else released_at
+
+
+def _why_skipped(played: PlayedFarm, number: int) -> str:
+    """Return why a job was skipped: by the need that was broken, or as nothing failed."""
+    farm, job = played.farm, played.load.jobs[number]
+    needs = farm.needs[farm.blocking["needs"][number] : farm.blocking["needs"][number + 1]]
+    broken = int(farm.blocking["broken"][number])
+    if broken < 0:
+        decisive = needs["condition"] == layout.MET_BY_FAILURE
+    else:
+        decisive = np.arange(len(needs)) == broken - farm.blocking["needs"][number]
+    known = {
+        need.job: _end_of(played, row["job"], was_over=bool(row["was_over"]))
+        for need, row, decides in zip(needs_of(job), needs, decisive.tolist(), strict=True)
+        if decides
+    }
+    return why_skipped(needs_of(job), known, (), failure_met=False)
+
+
+def _end_of(played: PlayedFarm, number: int, *, was_over: bool) -> Ended:
+    """Return how a job ended that another needs; of an earlier submission the outcome is known."""
+    if number < 0:
+        return UNKNOWN
+    how = int(played.farm.jobs["ended"][number])
+    cause, outcome = _HOW_ENDED[how]
+    if cause is Cause.FINISHED and played.load.fails[number]:
+        outcome = "failed"
+    return Ended.of(outcome, skipped=cause is Cause.SKIPPED and not was_over)
+
+
+def outcomes_before(
+    played: PlayedFarm, ids: Sequence[str], begin: int, end: int
+) -> dict[str, Outcome]:
+    """Return how those ended, before these jobs were submitted together, that they need.
+
+    ``ids``: of all jobs.
+    """
+    farm = played.farm
+    needs = farm.needs[farm.blocking["needs"][begin] : farm.blocking["needs"][end]]
+    known = needs["job"][needs["was_over"] & (needs["job"] >= 0)]
+    outcomes = {ids[n]: _end_of(played, n, was_over=True).outcome for n in known.tolist()}
+    return dict(sorted(outcomes.items()))
 
 
 def _lost_under(played: PlayedFarm) -> dict[int, list[int]]:

@@ -39,7 +39,7 @@ from farm.sim.setting import Setting
 from farm.sim.simulation import play, provision
 from farm.sim.world import SimulatedWorld
 from farm.testing import small_scenario
-from farm.workload import batches
+from farm.workload import batches, needed_of
 from provisioner.algorithms.registry import ALGORITHMS
 from provisioner.algorithms.sizing import AnySizing
 from provisioner.from_scenario import ByTime
@@ -146,9 +146,21 @@ def sizing(draw: st.DrawFn, pools: list[PoolSpec]) -> dict[str, AnySizing]:
 
 
 @st.composite
+def needs(draw: st.DrawFn, jobs: list[Job]) -> dict[str, Any]:
+    """Draw what a job needs of these, each on one or several conditions."""
+    if not jobs or not draw(st.booleans()):
+        return {}
+    names = draw(st.lists(st.sampled_from([job.id for job in jobs][-8:]), max_size=4))
+    conditions = st.sampled_from(["", "", ":succeeded", ":ended", ":failed"])
+    texts = tuple(f"{name}{draw(conditions)}" for name in names)
+    return {"needs": texts, "needs_delay": draw(st.sampled_from([0.0, 0.0, 0.5, 1.0, 7.0]))}
+
+
+@st.composite
 def loads(draw: st.DrawFn) -> list[Job]:
-    """Draw jobs in bursts."""
+    """Draw jobs in bursts, which may need others: those before them, or behind in their burst."""
     at, made = 0.0, []
+    needing, forward = draw(st.booleans()), draw(st.booleans())
     for number in range(draw(st.integers(1, 40))):
         at += draw(st.sampled_from([0.0, 0.0, 0.0, 0.5, 1.0, 7.0]))
         made.append(
@@ -165,8 +177,14 @@ def loads(draw: st.DrawFn) -> list[Job]:
                 heavy=draw(st.booleans()),
                 memory_heavy=draw(st.booleans()),
                 fails=draw(st.booleans()),
+                **(draw(needs(made)) if needing and not forward else {}),
             )
         )
+    if needing and forward:
+        for number, job in enumerate(made):
+            others = [one for one in made[number + 1 :] if one.arrived_at == job.arrived_at]
+            others += [one for one in made[:number] if one.arrived_at != job.arrived_at]
+            made[number] = msgspec.structs.replace(job, **draw(needs(others)))
     return made
 
 
@@ -195,7 +213,7 @@ def simulated(
     """Simulate by the scheduler; return the records and the event log."""
     recorder, log = Recorder(), EventLogLines()
     scheduler = Scheduler(rules, make_estimator(estimator), specs)
-    world = SimulatedWorld(specs, batches(jobs), ends_at=ends)
+    world = SimulatedWorld(specs, batches(jobs), ends_at=ends, needed=needed_of(jobs))
     provision(world, scheduler, specs, algorithms)
     play(scheduler, world, [recorder, log])
     return recorder.records(), log.take()
@@ -239,7 +257,10 @@ def compare(
         ours, theirs = (getattr(one, part) for one in (of_play, kept))
         for name in ours.columns:
             mine, other = (plain(getattr(table, name)) for table in (ours, theirs))
-            np.testing.assert_array_equal(mine, other, f"{part}: {name}")
+            if isinstance(mine, list):
+                assert mine == other, f"{part}: {name}"
+            else:
+                np.testing.assert_array_equal(mine, other, f"{part}: {name}")
     assert (of_play.events, of_play.last_at) == (kept.events, kept.last_at)
     summaries = [summarise(one, RunInfo(**INFO), 0.0) for one in (of_play, kept)]
     assert summaries[0] == summaries[1]

@@ -6,26 +6,19 @@ import numpy as np
 
 from farm.emulation.agenda import FINISH, LIFE
 from farm.sim.fast.kernel.contention import code, first_slot, share, slot_thing
-from farm.sim.fast.kernel.heaps import before, pop, push, put, take_out
+from farm.sim.fast.kernel.heaps import before, put, take_out
 from farm.sim.fast.kernel.holding import ask_for, held_until, measure, relent, sent, with_room
 from farm.sim.fast.kernel.layout import FREE, JENKINS, START, STARTED
 from farm.sim.fast.kernel.noting import ask_alarm, note, soon
-
-
-def head(farm, lane):
-    """Return the place, in the order of all keys, of the first job that waits in a lane."""
-    return farm.queue[farm.lanes[lane].begin]
+from farm.sim.fast.kernel.queues import first, goes_first, join, leave
 
 
 def wait(farm, number):
     """Add a job to its lane, at its place."""
-    job = farm.jobs[number]
-    lane = farm.lanes[job.lane]
+    lane = farm.lanes[farm.jobs[number].lane]
     if lane.heavy and not lane.waiting:
         lane.held_since = farm.instants[0].now
-    push(farm.queue, lane.begin, lane.waiting, job.order)
-    lane.waiting += 1
-    farm.counts[0].waiting += 1
+    join(farm, number)
 
 
 def fill(farm):
@@ -39,7 +32,7 @@ def fill(farm):
             if not farm.lanes[lane].waiting or farm.lanes[lane].passed_over:
                 continue
             builder = best_builder(farm, lane)
-            if builder >= 0 and (chosen < 0 or head(farm, lane) < head(farm, chosen)):
+            if builder >= 0 and (chosen < 0 or goes_first(farm, lane, chosen)):
                 chosen, to = lane, builder
         if chosen < 0:
             return
@@ -112,7 +105,7 @@ def open_slot(farm, builder, slot):
                 farm.lanes[lane].waiting
                 and farm.serves[group, lane]
                 and not (farm.builders[builder].overloaded and farm.lanes[lane].heavy)
-                and (best < 0 or head(farm, lane) < head(farm, best))
+                and (best < 0 or goes_first(farm, lane, best))
             ):
                 best = lane
     if best >= 0:
@@ -134,13 +127,11 @@ def offer(farm, builder):
 def dispatch(farm, lane, builder, slot):
     """Bind the first job of a lane to a slot; it starts there at this instant."""
     at = farm.instants[0].now
-    number = farm.in_order[head(farm, lane)]
+    number = first(farm, lane)
     job, state = farm.jobs[number], farm.builders[builder]
     pool = farm.pools[state.pool]
     pool_counts = farm.pool_counts[state.pool]
-    pop(farm.queue, farm.lanes[lane].begin, farm.lanes[lane].waiting)
-    farm.lanes[lane].waiting -= 1
-    farm.counts[0].waiting -= 1
+    leave(farm, lane)
     job.dispatched_at = at
     job.builder = builder
     job.slot = slot

@@ -8,13 +8,13 @@ from __future__ import annotations
 import numpy as np
 
 from farm.core.pools.unrunnable_jobs import PATIENCE
-from farm.sim.fast.kernel.heaps import pop
 from farm.sim.fast.kernel.layout import CANCEL_END, END, ENDS_GIVEN_UP, ENDS_UNSERVED
 from farm.sim.fast.kernel.noting import ask_alarm, note
+from farm.sim.fast.kernel.queues import first, leave
 
 
 def end_waiting(farm, number, how):
-    """End a job that is no longer in its queue."""
+    """End a job that is no longer in its queue, or never was."""
     at, job, counts = farm.instants[0].now, farm.jobs[number], farm.counts[0]
     job.ended = how
     job.finished_at = at
@@ -24,6 +24,13 @@ def end_waiting(farm, number, how):
     counts.ended += 1
     counts.open -= 1
     note(farm, END if how == ENDS_UNSERVED else CANCEL_END, number, -1, 0, 0, at)
+
+
+def is_blocked(farm, number):
+    """Return whether a job is blocked."""
+    if not len(farm.blocking):
+        return False
+    return farm.blocking[number].blocked
 
 
 # --- platforms without builders ------------------------------------------------------------------
@@ -46,10 +53,8 @@ def watch_platforms(farm):
             continue
         lane.since = np.inf
         while lane.waiting:
-            job = farm.in_order[farm.queue[lane.begin]]
-            pop(farm.queue, lane.begin, lane.waiting)
-            lane.waiting -= 1
-            farm.counts[0].waiting -= 1
+            job = first(farm, number)
+            leave(farm, number)
             end_waiting(farm, job, ENDS_UNSERVED)
 
 
@@ -67,11 +72,14 @@ def has_builders(farm, lane):
 
 
 def give_up(farm):
-    """End the jobs that no builder will ever run; False: there are some, and they may not end."""
+    """End the jobs that no builder will ever run; False: there are some, and they may not end.
+
+    Blocked jobs are none of these.
+    """
     counts, instants = farm.counts[0], farm.instants[0]
     if not counts.arrivals_over:
         return True
-    if counts.open == 0 or counts.busy:
+    if counts.open == counts.blocked or counts.busy:
         instants.still_since = np.inf
         return True
     if instants.still_since == np.inf:
@@ -87,7 +95,7 @@ def give_up(farm):
         if not counts.gives_up:
             return False
         end_hopeless(farm, every)
-    if counts.open:
+    if counts.open > counts.blocked:
         ask_alarm(farm, given_up_at)
     return True
 
@@ -96,6 +104,8 @@ def end_hopeless(farm, every):
     """End the jobs that wait where no builder will come, or all of them, as they were submitted."""
     for number in range(farm.batches[farm.counts[0].batch_next]):
         job = farm.jobs[number]
+        if is_blocked(farm, number):
+            continue
         if not job.ended and (every or not farm.lanes[job.lane].hopeful):
             end_waiting(farm, number, ENDS_GIVEN_UP)
     for number in range(len(farm.lanes)):

@@ -32,8 +32,17 @@ BY_LIFETIME, AS_PLANNED = 1, 2
 """Why a builder is lost."""
 
 ENDS_WELL, ENDS_LOST, ENDS_POISONOUS, ENDS_BLAMED, ENDS_UNSERVED, ENDS_GIVEN_UP = range(1, 7)
+ENDS_SKIPPED = 7
 """How a job ended (0: it has not): its attempt did; builders were lost under it; it was to blame
-for its failures; while it waited its platform had no builder for too long, or it was given up."""
+for its failures; while it waited its platform had no builder for too long, or it was given up; it
+was skipped while it was blocked. The last two are cancelled."""
+
+MET_BY_SUCCESS, MET_BY_END, MET_BY_FAILURE = 0, 1, 2
+"""How a job must have ended that another needs; the first is also that it succeeded, the last that
+it failed."""
+
+UNKNOWN_JOB = -1
+"""A job that others need, and that is not known when they are submitted."""
 
 PLAYED, HOPELESS, FULL, ASKS, READS_ON = 0, 1, 2, 3, 4
 """How a play came to a halt: at its end; where jobs were to be given up, unless ``gives_up``;
@@ -307,6 +316,44 @@ LANE = record(
     held_since=np.float64,
     #: no builder is looked for now
     passed_over=np.bool_,
+    #: jobs were released into it just now: as the first lane, the second, … (0: none were)
+    released=np.int64,
+)
+#: where jobs need others: a waiting job with its sort key, which is ``rank``, ``own``, ``place``
+WAITER = record(rank=np.int64, own=np.float64, place=np.int64, job=np.int64)
+#: a need of a job, one after the other in the order of the jobs
+NEED = record(
+    #: the job that has it, and the job that is needed
+    of=np.int64,
+    job=np.int64,
+    condition=np.int8,
+    #: that had ended when the job was submitted
+    was_over=np.bool_,
+)
+#: a job where jobs need others; behind the last there is one more, which says where needs end
+BLOCKING = record(
+    #: where its needs begin, and in ``dependents`` the needs of others that it meets
+    needs=np.int64,
+    dependents=np.int64,
+    delay=np.float64,
+    #: whether any of its needs is met by a failure
+    awaits_failure=np.bool_,
+    # its sort key: what precedes its policy's own part, that part apart from ageing, its place
+    rank=np.int64,
+    unaged=np.float64,
+    own=np.float64,
+    place=np.int64,
+    blocked=np.bool_,
+    #: NaN: it was not, or was never blocked
+    released_at=np.float64,
+    #: of its needs, those whose jobs have not ended, and those among them that a failure meets
+    left=np.int64,
+    failures_left=np.int64,
+    failure_met=np.bool_,
+    #: the first need that can no longer be met; -1: none
+    broken=np.int64,
+    #: it has just been told that jobs ended
+    has_news=np.bool_,
 )
 #: a builder that a pool loses at an instant
 LOSS = record(at=np.float64, pool=np.int64)
@@ -329,10 +376,18 @@ PLAN = record(
     stop=np.int64,
 )
 COUNTS = record(
-    # of jobs: not ended, in slots, in lanes
+    # of jobs: not ended, in slots, in lanes, blocked
     open=np.int64,
     busy=np.int64,
     waiting=np.int64,
+    blocked=np.int64,
+    #: jobs that were released behind others, and lanes that have such jobs now
+    releases=np.int64,
+    released_lanes=np.int64,
+    #: ends of which those jobs were told that need them
+    followed=np.int64,
+    #: whether any job was released or skipped since this was last asked
+    changed=np.bool_,
     # of builders: requested and not joined, and all that ever existed
     booting=np.int64,
     made=np.int64,
@@ -383,6 +438,8 @@ RULES = record(
     overloaded_at=np.float64,
     room_at=np.float64,
     hold_at_most=np.float64,
+    #: where jobs need others: what a second of waiting adds to the policy's part of a key
+    ageing=np.float64,
 )
 SOON = record(kind=np.int64, what=np.int64)
 NOTE = record(
@@ -432,6 +489,16 @@ class Farm(NamedTuple):
     lanes: Annotated[Array, LANE]
     #: the places, in the order of keys, of the waiting jobs: a heap for each lane
     queue: Annotated[Array, np.int32]
+    # the rest is empty where no job needs others: the waiting jobs in the place of ``queue``
+    line: Annotated[Array, WAITER]
+    needs: Annotated[Array, NEED]
+    blocking: Annotated[Array, BLOCKING]
+    #: places in ``needs``, by the job that is needed
+    dependents: Annotated[Array, np.int32]
+    #: a heap of the jobs that have just been told of ends
+    news: Annotated[Array, np.int32]
+    #: jobs whose delay runs, by when that ends
+    due: Keyed
     #: whether the builders of a group may run the jobs of a lane
     serves: Annotated[Array, np.bool_, 2]
     #: slowdown by law, heavy jobs and memory-heavy jobs

@@ -57,6 +57,13 @@ from farm.sim.fast.kernel.lives import (
     slot_ready,
     time_outs,
 )
+from farm.sim.fast.kernel.needs import (
+    arrives,
+    block,
+    follow_ends,
+    needs_others,
+    release_due,
+)
 from farm.sim.fast.kernel.noting import alarm_rang, happened, note, soon
 from farm.sim.fast.kernel.plans import (
     answer,
@@ -101,6 +108,7 @@ def play(farm: Farm):
             wake(farm, instants.now, ARRIVAL << 48)
             submitted(farm, batch)
             watch_platforms(farm)
+            settle(farm)
             continue
         if thing == NOTHING or (
             batch == batches and counts.open == 0 and at > farm.rules[0].ends_at
@@ -127,12 +135,27 @@ def play(farm: Farm):
                 watch_platforms(farm)
                 if not give_up(farm):
                     return HOPELESS
+                settle(farm)
             continue
         take_out(agenda, 0, thing)
         wake(farm, at, place)
         happens(farm, thing)
         if not give_up(farm):
             return HOPELESS
+        settle(farm)
+
+
+def settle(farm):
+    """Release and skip jobs that needed those which have ended, until nothing changes."""
+    if not len(farm.blocking):
+        return
+    counts = farm.counts[0]
+    follow_ends(farm)
+    while counts.changed:
+        counts.changed = False
+        give_up(farm)
+        watch_platforms(farm)
+        follow_ends(farm)
 
 
 def gathered(farm, at):
@@ -172,6 +195,7 @@ def follow(farm):
             watch_platforms(farm)
         if not give_up(farm):
             return False
+        settle(farm)
     counts.soon_first = 0
     counts.soon_last = 0
     return True
@@ -182,6 +206,7 @@ def happens(farm, thing):
     if thing == ALARM_THING:
         happened(farm, RANG, 0)
         alarm_rang(farm)
+        release_due(farm)
         held_back(farm)
         time_outs(farm)
         lose_as_planned(farm)
@@ -222,11 +247,14 @@ def submitted(farm, batch):
         soon(farm, ARRIVALS_ENDED, 0)
     begin, end = farm.batches[batch], farm.batches[batch + 1]
     farm.counts[0].open += end - begin
+    if len(farm.blocking):
+        block(farm, begin, end)
     if farm.rules[0].load != NO_LOAD:
         submitted_by_weight(farm, begin, end)
         return
     for job in range(begin, end):
-        wait(farm, job)
+        if arrives(farm, job):
+            wait(farm, job)
     fill(farm)
 
 
@@ -234,13 +262,16 @@ def submitted_by_weight(farm, begin, end):
     """Let jobs arrive of which the heavy ones may be held back."""
     # one that arrives alone has no builder if others of its lane have none
     looks = end - begin > 1 or not farm.lanes[farm.jobs[begin].lane].waiting
+    looks = looks or needs_others(farm, begin)
     for job in range(begin, end):
-        wait(farm, job)
-        farm.lanes[farm.jobs[job].lane].passed_over = False
+        if arrives(farm, job):
+            wait(farm, job)
+            farm.lanes[farm.jobs[job].lane].passed_over = False
     if looks:
         fill(farm)
     for job in range(begin, end):
-        ask_for(farm, farm.jobs[job].lane)
+        if not farm.lanes[farm.jobs[job].lane].passed_over:
+            ask_for(farm, farm.jobs[job].lane)
     pass_over(farm)
 
 
@@ -257,6 +288,7 @@ def finished(farm, builder, slot):
     job = farm.jobs[number]
     if farm.rules[0].max_resets >= 0 and farm.fails[number]:
         judged(farm, builder, slot, number)
+        follow_ends(farm)
         attempt_over(farm, builder, slot)
         return
     state.failures = 0
@@ -267,6 +299,10 @@ def finished(farm, builder, slot):
     counts.ended += 1
     counts.open -= 1
     note(farm, END, number, -1, 0, 0, at)
+    if counts.blocked:
+        # a job that is released now may be the best for the slot, which is taken until then
+        farm.slots[first_slot(farm, builder) + slot].ends_at_work = np.inf
+        follow_ends(farm)
     attempt_over(farm, builder, slot)
 
 

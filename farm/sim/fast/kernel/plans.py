@@ -10,6 +10,7 @@ import numpy as np
 
 from farm.core.pools.spec import MAX_STARTS
 from farm.sim.fast.kernel.algorithms import decide
+from farm.sim.fast.kernel.giving_up import is_blocked
 from farm.sim.fast.kernel.layout import PLANNED
 from farm.sim.fast.kernel.lives import request, stop
 from farm.sim.fast.kernel.noting import happened
@@ -60,13 +61,13 @@ def look_at_jobs(farm, number):
     first = provisioner.first_open if seen.waiting_jobs or not seen.free_slots else arrived
     for place in range(first, arrived):
         job = farm.jobs[place]
-        if job.ended:
+        if job.ended or is_blocked(farm, place):
             continue
         estimate = farm.estimates[place] / pool.speed
         if job.attempts == job.losses + job.resets:  # every attempt before is void: it waits
             if farm.serves[pool.group, job.lane]:
                 seen.waiting_work += estimate
-                oldest_at = min(oldest_at, job.submitted_at)
+                oldest_at = min(oldest_at, queued_at(farm, place))
         elif not seen.free_slots:
             builder = farm.builders[job.builder]
             if builder.pool == number and builder.accepts:
@@ -76,6 +77,13 @@ def look_at_jobs(farm, number):
                 left = max(0.0, began_at + estimate - seen.at)
                 seen.next_slot_time = min(seen.next_slot_time, left)
     seen.oldest_wait_time = seen.at - oldest_at
+
+
+def queued_at(farm, number):
+    """Return when a job was first queued: at its release, or its submission."""
+    if len(farm.blocking) and not np.isnan(farm.blocking[number].released_at):
+        return farm.blocking[number].released_at
+    return farm.jobs[number].submitted_at
 
 
 def answer(farm, number):
@@ -207,4 +215,8 @@ def has_room(farm, starts):
         return True
     # an event may end every job that waits
     notes = counts.noted + counts.waiting + each * (counts.made + starts + 1) + starts + 8
+    if len(farm.blocking):
+        # or skip every blocked job, or let its delay run; also those of the next submission
+        batch = min(counts.batch_next, len(farm.batches) - 2)
+        notes += 2 * (counts.blocked + farm.batches[batch + 1] - farm.batches[batch])
     return notes < len(farm.notes) and counts.plans < len(farm.plans)
