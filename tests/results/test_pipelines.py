@@ -13,6 +13,9 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import farm
+from farm.results.comparison.compared_values import MetricComparison
+from farm.results.summary.objectives import measured, parse_objective
+from farm.results.summary.run_phase import Window
 from farm.results.summary.summary_table import render_summary
 from farm.results.table.pipelines import pipelines_of
 from farm.testing import small_scenario
@@ -156,6 +159,55 @@ def test_the_summary_says_it_in_two_lines() -> None:
     assert "critical path" in text
     assert "pipelines" not in shown(alone)
     assert "critical path" not in shown(alone)
+
+
+def chains(pool: dict[str, Any], group: str | None = None) -> farm.Result:
+    """Return the run of twelve pushes, five seconds apart, which build and then test."""
+    jobs = []
+    for number in range(12):
+        more = {"matrix": f"push-{number}", "group": group, "arrived_at": 5.0 * number}
+        jobs += [
+            job(f"build-{number}", 4.0, **more),
+            job(f"test-{number}", 4.0 + number % 3, f"build-{number}", **more),
+        ]
+    return run_of(*jobs, pool=pool)
+
+
+def compared(base: farm.Result, other: farm.Result, name: str) -> MetricComparison:
+    """Return the comparison of a metric."""
+    [pair] = farm.compare(base, other).pairs
+    return next(metric for metric in pair.metrics if metric.metric == name)
+
+
+def test_pipelines_are_compared_one_by_one() -> None:
+    """A change of the farm is judged by what pushes take, and by what they wait."""
+    base, other = chains({}), chains({"builders": 2})
+
+    for name in ("pipeline_response_time mean", "pipeline_waiting_time mean"):
+        metric = compared(base, other, name)
+        assert metric.interval is not None
+        assert metric.interval.method == "paired block bootstrap"
+        assert metric.verdict == "better"
+
+
+def test_other_pipelines_that_come_to_their_end_are_not_paired() -> None:
+    """Where fewer are superseded, the difference is of other pipelines."""
+    cancelling = "main:cancel"
+    base = chains({}, cancelling)
+    other = chains({"builders": 2, "speed": 3.0}, cancelling)
+
+    metric = compared(base, other, "pipelines succeeded")
+    assert (metric.base, metric.other) == (1.0, 12.0)
+    assert compared(base, other, "pipeline_response_time p95").interval is None
+
+
+def test_an_objective_may_be_of_pipelines() -> None:
+    """A plan is sized by what a push takes from its arrival to its verdict."""
+    run = run_of(*WORKFLOW, *PUSHES)
+    assert run.records is not None
+
+    [longest] = parse_objective("max(pipeline_response_time) < 2m")
+    assert measured(run.records, Window(), longest) == run.pipelines()["response_time_s"].max()
 
 
 def test_a_run_read_back_has_the_same_pipelines(tmp_path: Path) -> None:

@@ -69,10 +69,10 @@ def plan(
 
     Args:
         slo: For example 'p95(waiting_time) < 5m', several joined by and: mean p50 p90 p95 p99 max
-            of waiting_time response_time stretch matrix_response_time; p95(linux.waiting_time): of
-            the jobs that the pool linux can run; waiting_time.p95 is p95(waiting_time). Or of a
-            figure of the farm: cost < 100, utilization > 0.6 …, as for --check. Of a farm's
-            records: farm doctor --objective.
+            of waiting_time response_time stretch matrix_response_time pipeline_response_time;
+            p95(linux.waiting_time): of the jobs that the pool linux can run; waiting_time.p95 is
+            p95(waiting_time). Or of a figure of the farm: cost < 100, utilization > 0.6 …, as for
+            --check. Of a farm's records: farm doctor --objective.
         vary: Try these settings instead of sizes: pools.*.provisioner.max=10,20
             pools.linux.idle_timeout=5m,15m …; repeatable.
         replications: Simulations per size, with common seeds; one where nothing is drawn.

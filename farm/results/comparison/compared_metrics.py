@@ -13,6 +13,7 @@ from farm.core.errors import InputError, not_among
 from farm.results.comparison.significance import Interval
 from farm.results.formatting import readable_percent, readable_ratio, readable_span
 from farm.results.summary.figures import Figures
+from farm.results.summary.pipeline_figures import PipelineFigures
 from farm.results.summary.summary import Summary
 from farm.scenario import TwinErrors
 from farm.scenario.model import NOT_DISTINGUISHABLE
@@ -29,13 +30,21 @@ relevant. ``not distinguishable``: of a twin, smaller than its own errors. ``dif
 direction is better. A direction: the noise is unknown."""
 Unit = Literal["s", "count", "ratio", "share"]
 
-WAITS = ("waiting_time", "response_time", "stretch", "matrix_response_time", "first_failure_time")
+WAITS = (
+    "waiting_time",
+    "response_time",
+    "stretch",
+    "matrix_response_time",
+    "first_failure_time",
+    "pipeline_response_time",
+    "pipeline_waiting_time",
+)
 PER_MONTH = "cost_per_month"
 LEVELS = {"p50": 0.5, "p95": 0.95}
 
 
 class Metric(msgspec.Struct, frozen=True):
-    """A number of the summary, its better direction, and the column of jobs behind it.
+    """A number of the summary, its better direction, and the column of jobs or pipelines behind it.
 
     ``level``: it is this quantile of the column; None: its mean.
     """
@@ -45,6 +54,7 @@ class Metric(msgspec.Struct, frozen=True):
     value: Callable[[Figures | Summary], float | None]
     better: Better | None = "lower"
     of_jobs: str | None = None
+    of_pipelines: str | None = None
     level: float | None = None
 
     @property
@@ -61,18 +71,51 @@ def _of_spread(name: str, unit: Unit, *statistics: str, column: str = "") -> Ite
         yield Metric(f"{name} {one}", unit, value, of_jobs=of_jobs, level=LEVELS.get(one))
 
 
+def _of_pipelines(name: str, *statistics: str) -> Iterator[Metric]:
+    """Yield statistics of a time of pipelines, in seconds; None where no job needs another."""
+    for statistic in statistics:
+        of_pipelines = attrgetter(f"{name}.{statistic}")
+
+        def value(
+            figures: Figures | Summary,
+            of_pipelines: Callable[[PipelineFigures], float | None] = of_pipelines,
+        ) -> float | None:
+            if isinstance(figures.pipelines, PipelineFigures):
+                return of_pipelines(figures.pipelines)
+            return None
+
+        yield Metric(
+            f"pipeline_{name} {statistic}",
+            "s",
+            value,
+            of_pipelines=f"{name}_s",
+            level=LEVELS.get(statistic),
+        )
+
+
+def _succeeded_pipelines(figures: Figures | Summary) -> int | None:
+    """Return how many pipelines succeeded: their times alone hide how many newer ones cancelled."""
+    if isinstance(figures.pipelines, PipelineFigures):
+        return figures.pipelines.succeeded
+    return None
+
+
 METRICS: tuple[Metric, ...] = (
     *_of_spread("waiting_time", "s", "mean", "p50", "p95", "max", column="waiting_time_s"),
     *_of_spread("response_time", "s", "mean", "p50", "p95", "max", column="response_time_s"),
     *_of_spread("stretch", "ratio", "mean", "p95", column="stretch"),
     *_of_spread("matrix_response_time", "s", "mean"),
     *_of_spread("first_failure_time", "s", "mean"),
+    *_of_pipelines("response_time", "mean", "p50", "p95"),
+    # on the critical path
+    *_of_pipelines("waiting_time", "mean", "p95"),
     Metric("makespan", "s", lambda s: s.makespan),
     Metric("jobs submitted", "count", lambda s: s.jobs.submitted, None),
     Metric("jobs succeeded", "count", lambda s: s.jobs.succeeded, "higher"),
     Metric("jobs failed", "count", lambda s: s.jobs.failed),
     Metric("jobs cancelled", "count", lambda s: s.jobs.cancelled, None),
     Metric("jobs lost", "count", lambda s: s.jobs.lost),
+    Metric("pipelines succeeded", "count", _succeeded_pipelines, "higher"),
     Metric("attempts", "count", lambda s: s.attempts),
     Metric("builder_time", "s", lambda s: s.builder_time),
     Metric("cost", "ratio", lambda s: s.cost),

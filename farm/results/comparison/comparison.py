@@ -52,6 +52,7 @@ from farm.results.recorded_run import FinishedRun
 from farm.results.summary.figures import Figures
 from farm.results.summary.summary import Summary
 from farm.results.table.job_table import JobTable, joined
+from farm.results.table.pipelines import PipelineTable, pipelines_of
 from farm.scenario import TwinErrors
 from farm.terminal.tables import as_html
 
@@ -100,6 +101,13 @@ class SeededRuns:
         more = f" (mean of {len(self.runs)} seeds)" if len(self.runs) > 1 else ""
         return self.first.label + more + self.apart
 
+    @cached_property
+    def ended_pipelines(self) -> PipelineTable:
+        """The pipelines of its first run that came to their end, and arrived in the run phase."""
+        pipelines = pipelines_of(self.first.jobs)
+        counts = self.first.summary.window.holds(pipelines["arrived_at_s"])
+        return pipelines.taken(counts & pipelines.has_ended)
+
     def mean(self, metric: Metric) -> float | None:
         """Return a metric's mean over the seeds; None if a run lacks it."""
         values = [metric.value(run.summary) for run in self.runs.values()]
@@ -107,6 +115,7 @@ class SeededRuns:
         return None if len(numbers) < len(values) else math.fsum(numbers) / len(numbers)
 
 
+DAY = 86400.0
 MOST_PARTS = 20
 """Invocations and platforms that are compared: those with the most jobs."""
 
@@ -309,7 +318,7 @@ class CommonJobs(msgspec.Struct, frozen=True):
             other=joined(map(_counted, other.runs.values())),
             by_run=by_run,
             pairs=pairs,
-            day=np.floor(pairs.base.arrived_at / 86400.0).astype(np.int64),
+            day=np.floor(pairs.base.arrived_at / DAY).astype(np.int64),
             reused_ids=reused_ids,
         )
 
@@ -403,7 +412,13 @@ def _interval(metric: Metric, sides: Sides) -> Interval | None:
     base, other, found = sides.base, sides.other, sides.jobs
     if min(len(base.runs), len(other.runs)) > 1:
         return _interval_over_seeds(metric, base, other)
-    if metric.of_jobs is None or len(base.runs) + len(other.runs) > 2:
+    if len(base.runs) + len(other.runs) > 2:
+        return None
+    if metric.of_pipelines is not None:
+        return _interval_over_pipelines(
+            base.ended_pipelines, other.ended_pipelines, metric.of_pipelines, metric.level
+        )
+    if metric.of_jobs is None:
         return None
     rng = np.random.default_rng(1)
     if found.count and (metric.level is not None or found.days >= FEW_DAYS):
@@ -414,6 +429,31 @@ def _interval(metric: Metric, sides: Sides) -> Interval | None:
         return None
     one, two = (known(jobs.counted(metric.of_jobs)) for jobs in (found.base, found.other))
     return welch_interval(one, two)
+
+
+def _interval_over_pipelines(
+    base: PipelineTable, other: PipelineTable, column: str, level: float | None
+) -> Interval | None:
+    """Return the interval of a difference between the pipelines of two runs.
+
+    If other pipelines came to their end, as newer ones cancelled more of them, the difference is no
+    longer that of the same pipelines.
+
+    Args:
+        base, other: the pipelines that came to their end in each run.
+        column: whose difference it is.
+        level: the quantile, 0 to 1; None: the mean.
+    """
+    names, mine, theirs = np.intersect1d(base["pipeline"], other["pipeline"], return_indices=True)
+    if not len(names) == len(base) == len(other):
+        return welch_interval(base[column], other[column]) if level is None else None
+    order = np.argsort(base["arrived_at_s"][mine], kind="stable")
+    one, two = base.taken(mine[order]), other.taken(theirs[order])
+    day = np.floor(one["arrived_at_s"] / DAY).astype(np.int64)
+    rng = np.random.default_rng(1)
+    if level is not None or len(np.unique(day)) >= FEW_DAYS:
+        return resampled_interval(one[column], two[column], day, level, rng)
+    return paired_interval(two[column] - one[column], rng)
 
 
 def _interval_over_seeds(metric: Metric, base: SeededRuns, other: SeededRuns) -> Interval | None:

@@ -32,7 +32,15 @@ FEW_SEEDS = "; more seeds (--replications) may tell more settings apart"
 """Said where fewer than ``FEW`` seeds left a difference within the noise."""
 POLICY = "scheduling.policy"
 """The axis of a sweep over policies."""
-OF_JOBS = ("waiting_time", "response_time", "stretch", "matrix_response_time", "fairness_index")
+OF_JOBS = (
+    "waiting_time",
+    "response_time",
+    "stretch",
+    "matrix_response_time",
+    "pipeline_response_time",
+    "pipelines succeeded",
+    "fairness_index",
+)
 """Metrics of what jobs get; that fewer idle builders cost less is no news."""
 STILL = ("same", "noise", "small")
 STATISTICS = ("mean", "p50", "p95", "max")

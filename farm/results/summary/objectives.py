@@ -2,7 +2,7 @@
 
 An objective is one or several terms joined by ``and``. A term compares a statistic (mean, max, or a
 percentile: p50, p95, p99.9) of a metric of the jobs (waiting_time response_time stretch
-matrix_response_time) with a limit: a span of time, or for stretch a number.
+matrix_response_time pipeline_response_time) with a limit: a span of time, or for stretch a number.
 ``p95(linux.waiting_time)`` is of the jobs that the pool linux can run,
 ``p95(amd64/virtual.waiting_time)`` of those for that platform. A term may also be of a figure of
 the whole run, ``utilization > 0.6``, ``cost <= 120``, ``jobs_failed < 1``, or of a pool or
@@ -22,7 +22,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from farm.columns import Floats
+from farm.columns import Floats, known
 from farm.core.errors import InputError, not_among
 from farm.core.model import Cause, Platform
 from farm.results.descriptive_statistics import quantile
@@ -32,13 +32,21 @@ from farm.results.summary.run_phase import Window, arrived_in
 from farm.results.summary.summary import Summary
 from farm.results.summary.tally import MEASURED, Tallied
 from farm.results.table.job_columns import Jobs
+from farm.results.table.job_table import ColumnsOf, JobTable
+from farm.results.table.pipelines import pipelines_of
 from farm.results.table.recorder import RunRecords
 from farm.scenario import Pool
 from farm.units import format_roughly, parse_time
 
 STATISTICS = ("mean", "max", "p50", "p95", "p99.9")
 """Statistics as they are listed in messages; every percentile from p0 to p100 is allowed."""
-METRICS = ("waiting_time", "response_time", "stretch", "matrix_response_time")
+METRICS = (
+    "waiting_time",
+    "response_time",
+    "stretch",
+    "matrix_response_time",
+    "pipeline_response_time",
+)
 SHORT = {"wait": "waiting_time", "waiting": "waiting_time", "response": "response_time"}
 
 OF_JOB_COUNTS: Final = ("submitted", "succeeded", "failed", "cancelled", "lost")
@@ -274,7 +282,7 @@ def measured(
     """Return the term's statistic in a run (percentiles: type 7); None if no job has a value.
 
     A job that was never served, or was given up, counts as infinity, and so does a matrix with such
-    a job; cancelled ones are ignored.
+    a job, and a pipeline with a job that never ended; cancelled and superseded ones are ignored.
 
     Args:
         records: of the run.
@@ -287,6 +295,10 @@ def measured(
     if term.metric == "matrix_response_time":
         never_whole = jobs.taken(given_up).names_of_matrices() | lost.names_of_matrices()
         values, never = jobs.matrix_response_times(never_whole), len(never_whole)
+    elif term.metric == "pipeline_response_time":
+        pipelines = pipelines_of(JobTable(ColumnsOf(jobs, lost)))
+        values = known(pipelines.counted("response_time_s"))
+        never = int((pipelines["outcome"] == "unfinished").sum())
     elif term.metric == "waiting_time":
         never_started = (given_up | jobs.served) & np.isnan(jobs.started_at)
         values, never = jobs.waits(), len(lost) + int(never_started.sum())

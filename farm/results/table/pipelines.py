@@ -31,8 +31,9 @@ from farm.results.table.job_table import ColumnTable, JobTable
 
 PipelineOutcome = Literal["succeeded", "failed", "cancelled", "superseded", "unfinished"]
 OUTCOMES: Final[Sequence[PipelineOutcome]] = get_args(PipelineOutcome)
-"""``unfinished``: a job never ended. ``superseded``: a newer run cancelled a job. ``cancelled``: a
-job was cancelled otherwise. ``failed``: a job failed. In this order: the first that applies."""
+"""The last of these that applies. ``unfinished``: a job never ended, or no builder could run it.
+``superseded``: a newer run cancelled a job. ``cancelled``: a job was cancelled otherwise.
+``failed``: a job failed."""
 ENDED = ("succeeded", "failed")
 """Outcomes of pipelines that came to their end, whose times count."""
 
@@ -40,8 +41,6 @@ CONSEQUENCES = ("skipped", "fail-fast", "superseded")
 """Causes of cancelled jobs that do not make their pipeline a cancelled one."""
 ROUNDING = 1e-6
 """Instants no farther apart than this are the same, seconds: arrivals are computed from spans."""
-MEASURED = ("response_time_s", "blocked_time_s", "waiting_time_s", "running_time_s")
-"""The columns of times: the response time, and its parts. Booting is a part of waiting."""
 
 
 class PipelineTable(ColumnTable):
@@ -184,7 +183,7 @@ def _outcomes(jobs: JobTable, causes: Coded, rows: Numbers, pipeline: Numbers, c
         "failed": _is_one_of(outcome, ("failed",)),
         "cancelled": cancelled,
         "superseded": _is_one_of(causes, ("superseded",)),
-        "unfinished": _is_one_of(outcome, ("lost",)),
+        "unfinished": _is_one_of(outcome, ("lost",)) | _is_one_of(causes, ("unrunnable",)),
     }
     found = np.full(count, "succeeded", f"U{max(map(len, OUTCOMES))}")
     for name, is_such in applies.items():
