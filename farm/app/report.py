@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from farm.app.recorded.open_releases import OpenReleases
 from farm.app.recorded.played_again import load_run
 from farm.app.recorded.result import Result, compare, open_run
 from farm.app.sweeps.swept import SWEEP, SweepResult, advice_on_kept, in_words, read_sweep
@@ -363,6 +364,7 @@ class _SoFar:
         self._log: list[bytes] = []
         #: by job, the attempt that runs, as if it never ended
         self._running: dict[str, EndJob] = {}
+        self._releases = OpenReleases()
         self.events, self.at = 0, 0.0
 
     def kept(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
@@ -374,6 +376,7 @@ class _SoFar:
     def take(self, event: Event, commands: Sequence[Command]) -> None:
         """Take in one event and its commands."""
         self._recorder(event, commands)
+        self._releases.take(event, commands)
         self.events, self.at = self.events + 1, event.at
         if isinstance(event, JobStarted) and (run := self._running.get(event.job)):
             self._running[event.job] = msgspec.structs.replace(run, started_at=event.at)
@@ -383,12 +386,13 @@ class _SoFar:
                     job=command.job,
                     outcome="cancelled",
                     attempts=command.attempt,
-                    submitted_at=event.at,
+                    submitted_at=self._releases.submitted_at(command.job.id, event.at),
                     finished_at=math.nan,
                     dispatched_at=event.at,
                     started_at=event.at,
                     builder=command.builder,
                     slot=command.slot,
+                    released_at=self._releases.dispatched(command.job, event.at),
                 )
             elif isinstance(command, RequeueJob):
                 self._running.pop(command.job, None)
@@ -398,7 +402,8 @@ class _SoFar:
     def result(self) -> Result:
         """Return the run as if it ended now."""
         scenario, meta = self._run.scenario, self._run.meta
-        records = self._recorder.records(self._running)
+        waiting = self._releases.waiting(self._running, self.at)
+        records = self._recorder.records(self._running, waiting)
         info = msgspec.structs.replace(run_info(scenario, meta.world, "in progress"), until=0.0)
         remark = (
             f"In progress: this is the run up to {format_roughly(self.at)} of farm time; its "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 from collections.abc import Callable
@@ -13,11 +14,16 @@ import pytest
 from typer.testing import CliRunner
 
 import farm
+from farm.app.recorded.open_releases import OpenReleases
 from farm.app.report import _growing, follow_run
 from farm.cli.main import app
+from farm.core.commands import EndJob, StartJob
 from farm.core.errors import InputError
+from farm.core.events import JobsSubmitted
 from farm.results.report import words
 from farm.results.run_directory import EVENTS, JOBS, META, SCENARIO, SUMMARY
+from farm.results.table.job_table import table_of
+from farm.results.table.recorder import Recorder
 from farm.testing import small_scenario
 
 RELOADS = '<meta http-equiv="refresh" content="7">'
@@ -114,6 +120,52 @@ def test_a_run_in_progress_says_what_runs(growing: Growing, monkeypatch: Any) ->
     assert f"{jobs['succeeded']} ended, 2 running, {waiting} waiting" in first
     assert not any("lost" in text or "never ended" in text for text in (first, *others))
     assert run.summary["idle_share"] < 0.2  # both builders are busy from the second job on
+
+
+def test_open_jobs_wait_from_their_release() -> None:
+    """From their arrival they would have waited for jobs that no builder could spare them."""
+    jobs = []
+    for number in range(6):
+        more = {"arrived_at": 3.0 * number, "matrix": f"push-{number}"}
+        build, test, clean = (f"{name}-{number}" for name in ("build", "test", "clean"))
+        jobs += [
+            farm.Job(id=build, service_time=4.0, **more, fails=number == 2),
+            farm.Job(id=test, service_time=5.0, needs=(build,), group="deploy", **more),
+            farm.Job(id=clean, service_time=1.0, needs=(f"{test}:ended",), needs_delay=2.0, **more),
+        ]
+    run = farm.simulate(small_scenario({"builders": 2}), jobs=jobs, keep_events=True)
+    released_at = dict(zip(run.jobs["job_id"], run.jobs["released_at_s"], strict=True))
+    releases, running, seen = OpenReleases(), set(), set()
+
+    for entry in run.kept.entries():
+        releases.take(entry.event, entry.commands)
+        for command in entry.commands:
+            if isinstance(command, StartJob):
+                running.add(command.job.id)
+                if command.job.needs:
+                    now = releases.dispatched(command.job, entry.event.at)
+                    assert now == released_at[command.job.id]
+            elif isinstance(command, EndJob):
+                running.discard(command.job.id)
+        waiting = releases.waiting(running, entry.event.at)
+        assert all(released_at[name] == at for name, at in waiting.items())
+        seen |= waiting.keys()
+    assert {name.partition("-")[0] for name in seen} == {"test", "clean"}
+
+
+def test_a_run_in_progress_tells_blocked_jobs_from_waiting_ones(growing: Growing) -> None:
+    """More builders would not help those that others block."""
+    recorder = Recorder()
+    build = farm.Job(id="build", service_time=4.0)
+    test = farm.Job(id="test", service_time=4.0, needs=("build",))
+    recorder(JobsSubmitted(0.0, (build, test)), [StartJob(build, "p-1", 0, 1)])
+    running = {"build": EndJob(build, "cancelled", 1, 0.0, math.nan, 0.0, 0.0, "p-1", 0)}
+    records = recorder.records(running)
+    summary = farm.open_run(growing.whole).kept.summary
+
+    first, *_ = words.of_run_in_progress(summary, table_of(records, ()), 1.0)
+
+    assert "of 2 jobs 0 ended, 1 running, 0 waiting, 1 blocked" in first
 
 
 def test_the_first_page_is_there_before_its_charts(growing: Growing, monkeypatch: Any) -> None:

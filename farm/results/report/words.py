@@ -69,11 +69,16 @@ def of_run_in_progress(summary: Summary, jobs: JobTable, at: float) -> Iterator[
     """Describe a run up to the instant ``at``, with the jobs that wait and run in it."""
     is_open = jobs["outcome"] == "lost"
     running = int((is_open & (jobs["builder"] != "")).sum())
-    waiting = int(is_open.sum()) - running
-    ended = len(jobs) - running - waiting
+    is_blocked = is_open & (jobs["builder"] == "") & np.isnan(jobs.waits_since)
+    blocked = int(is_blocked.sum())
+    waiting = int(is_open.sum()) - running - blocked
+    ended = len(jobs) - running - waiting - blocked
+    counts = f"{ended:,} ended, {running:,} running, {waiting:,} waiting"
+    if blocked:
+        counts += f", {blocked:,} blocked"
     yield (
         f"In progress, {readable_span(at)} of farm time so far: of {many(len(jobs), 'job')} "
-        f"{ended:,} ended, {running:,} running, {waiting:,} waiting."
+        f"{counts}."
     )
     waits = known(jobs["started_at_s"] - jobs.waits_since)
     if len(waits):

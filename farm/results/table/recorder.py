@@ -151,10 +151,17 @@ class Recorder:
             elif type(command) is RequestBuilder:
                 self._lives.take(command, event.at)
 
-    def records(self, running: Mapping[str, EndJob] = MappingProxyType({})) -> RunRecords:
-        """Return the records so far; ``running``: by id the jobs that run, as if they had ended.
+    def records(
+        self,
+        running: Mapping[str, EndJob] = MappingProxyType({}),
+        released_at: Mapping[str, float] = MappingProxyType({}),
+    ) -> RunRecords:
+        """Return the records so far.
 
-        Their slots count as busy until the last event.
+        Args:
+            running: by id the jobs that run, as if they had ended; their slots count as busy until
+                the last event.
+            released_at: by id, when those were released that wait, and were blocked.
         """
         last_at = self._last.at if self._last else 0.0
         ends, void, spans = [*self.ends], [*self._void], [*self._lives.spans]
@@ -164,7 +171,8 @@ class Recorder:
             if end.builder is not None and end.dispatched_at is not None
         ]
         endless = [
-            running.get(job.id) or EndJob(job, "cancelled", 0, at, nan)
+            running.get(job.id)
+            or EndJob(job, "cancelled", 0, at, nan, released_at=released_at.get(job.id))
             for job, at in self._open.values()
         ]
         rows = {end.job.id: row for row, end in enumerate(ends)} if void else {}
