@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
 from farm.app.recorded.open_releases import OpenReleases
 from farm.app.recorded.played_again import load_run
@@ -43,6 +44,7 @@ from farm.results.report import words
 from farm.results.report.comparison_figures import comparison_charts, sweep_charts, trade_off_chart
 from farm.results.run_directory import EVENTS, Run
 from farm.results.summary.costs import CostPart
+from farm.results.summary.pipeline_figures import PipelineFigures
 from farm.results.summary.summary import Measured
 from farm.results.table.recorder import Recorder
 from farm.units import format_roughly, many
@@ -59,6 +61,10 @@ METRICS = metrics_named(
     ),
     "metric",
 )
+
+MOST_PIPELINES = 10
+"""The slowest pipelines that a page lists."""
+PIPELINE_TIMES = ("response", "running", "waiting", "blocked")
 
 OnStep = Callable[[str, float], None]
 
@@ -224,7 +230,7 @@ def _of_run(
     tables = [_parts_table(name, parts) for name, parts in named.items() if parts]
     if len(tables) > 1 and _numbers(tables[0]) == _numbers(tables[1]):
         tables.pop()  # each pool has a platform of its own
-    sections = [PageSection(label, _words_of(run), (), tables)]
+    sections = [PageSection(label, _words_of(run), (), tables), *_pipelines(run)]
     if not has_charts:
         return [*sections, PageSection("", ["The charts are being drawn."])]
     for name in figures.names:
@@ -235,6 +241,40 @@ def _of_run(
             more = rows if name == "invocations" else ()
             sections.append(PageSection(HEADINGS[name], (), charts, more))
     return sections
+
+
+def _pipelines(run: Result) -> list[PageSection]:
+    """Return the section on pipelines, if jobs need others: their times, and the slowest ones."""
+    summary = run.kept.summary
+    figures = summary.pipelines
+    if not isinstance(figures, PipelineFigures):
+        return []
+    spreads = {
+        "response time": figures.response_time,
+        "waiting on the critical path": figures.waiting_time,
+    }
+    times = [
+        (name, *map(readable_span, (of.mean, of.p50, of.p95, of.max)))
+        for name, of in spreads.items()
+    ]
+    tables = [PageTable("", ("", "mean", "p50", "p95", "max"), times)]
+    pipelines = run.pipelines()
+    is_counted = summary.window.holds(pipelines["arrived_at_s"]) & pipelines.has_ended
+    ended = pipelines.taken(is_counted)
+    slowest = ended.taken(np.argsort(-ended["response_time_s"], kind="stable")[:MOST_PIPELINES])
+    rows = [
+        (
+            row["pipeline"],
+            row["outcome"],
+            *(readable_span(row[f"{part}_time_s"]) for part in PIPELINE_TIMES),
+            words.of_path(row["pipeline"], row["critical_path"]),
+        )
+        for row in slowest
+    ]
+    if rows:
+        head = ("pipeline", "outcome", *PIPELINE_TIMES, "critical path")
+        tables.append(PageTable("The slowest pipelines", head, rows, words=True))
+    return [PageSection("Pipelines", list(words.of_pipelines(figures)), (), tables)]
 
 
 def _words_of(run: Result) -> list[str]:

@@ -13,7 +13,11 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import farm
+from farm.app.report import _pipelines
+from farm.core.errors import InputError
 from farm.results.comparison.compared_values import MetricComparison
+from farm.results.exports import EXPORTS
+from farm.results.run_directory import load_run
 from farm.results.summary.objectives import measured, parse_objective
 from farm.results.summary.run_phase import Window
 from farm.results.summary.summary_table import render_summary
@@ -159,6 +163,31 @@ def test_the_summary_says_it_in_two_lines() -> None:
     assert "critical path" in text
     assert "pipelines" not in shown(alone)
     assert "critical path" not in shown(alone)
+
+
+def test_a_page_names_the_slowest_pipelines_with_their_paths() -> None:
+    """A reader sees what to shorten; what a newer run cancelled is not among them."""
+    [section] = _pipelines(run_of(*WORKFLOW, *PUSHES))
+
+    assert section.words[0].startswith("Pipelines: 3 in all, 2 succeeded; 1 superseded")
+    _, slowest = section.tables
+    assert [row[0] for row in slowest.rows] == ["lint", "new"]
+    assert slowest.rows[0][-1] == "lint → build → long → package"
+    assert slowest.rows[1][-1] == "build → test"
+    assert _pipelines(run_of(job("a", 1.0))) == []
+
+
+def test_pipelines_are_exported_as_a_table(tmp_path: Path) -> None:
+    """Spreadsheets and other programs read them."""
+    run = load_run(run_of(*WORKFLOW).save(tmp_path / "run"))
+    alone = load_run(run_of(job("a", 1.0)).save(tmp_path / "alone"))
+
+    assert EXPORTS["pipelines"](run, tmp_path / "pipelines.csv") == 1
+    header, row = (tmp_path / "pipelines.csv").read_text(encoding="utf-8").splitlines()
+    assert header.startswith("pipeline,outcome,jobs,skipped,arrived_at_s,finished_at_s,response")
+    assert row == "lint,succeeded,5,0,0.0,112.0,112.0,7.0,30.0,0.0,75.0,4,lint;build;long;package"
+    with pytest.raises(InputError, match="no job of this run needs another"):
+        EXPORTS["pipelines"](alone, tmp_path / "none.csv")
 
 
 def chains(pool: dict[str, Any], group: str | None = None) -> farm.Result:

@@ -60,6 +60,7 @@ def export(
 
     Examples:
         farm admin export run --format csv -o jobs.csv
+        farm admin export run --format pipelines -o pipelines.csv  response times and critical paths
         farm admin export run --format openmetrics -o run.txt
         farm admin export run --format github -o jobs.json  as GitHub would have recorded it
     """
@@ -75,7 +76,9 @@ def export(
                 place = _place(found, start, interval)
                 lines = _back_fill(found, place, target, blocks=into is not None)
             else:
-                lines = [f"{_shown(target)}: {_jobs(found, wanted, target):,} jobs"]
+                count = _jobs(found, wanted, target)
+                what = "pipelines" if wanted == "pipelines" else "jobs"
+                lines = [f"{_shown(target)}: {count:,} {what}"]
     except BrokenPipeError:
         raise
     except OSError as error:

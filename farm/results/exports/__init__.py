@@ -17,6 +17,8 @@ from farm.results.exports import batsim_export as batsim
 from farm.results.exports import swf_export as swf
 from farm.results.exports import taskcluster_export as taskcluster
 from farm.results.run_directory import Run
+from farm.results.table.jobs_csv import write_jobs
+from farm.results.table.pipelines import pipelines_of
 
 
 def _export_csv(run: Run, out: Path) -> int:
@@ -44,11 +46,25 @@ def _export_parquet(run: Run, out: Path) -> int:
     return len(run.jobs)
 
 
+def _export_pipelines(run: Run, out: Path) -> int:
+    """Write the table of pipelines; raises InputError if there are none."""
+    pipelines = pipelines_of(run.jobs)
+    if not len(pipelines):
+        raise InputError(
+            f"{run.path}: --format pipelines: no job of this run needs another; allowed: a run "
+            "with such jobs"
+        )
+    return write_jobs(out, [pipelines])
+
+
 EXPORTS: dict[str, Callable[[Run, Path], int]] = {
     "csv": _export_csv,
     "parquet": _export_parquet,
+    "pipelines": _export_pipelines,
     "swf": swf.export,
     "batsim": batsim.export,
     "taskcluster": taskcluster.export,
 }
-"""By format: writes a run to a new file (batsim: directory) and returns the number of jobs."""
+"""By format: writes a run to a new file (batsim: directory) and returns the number of jobs.
+
+``pipelines``: of pipelines."""

@@ -12,12 +12,19 @@ from farm.results.comparison.comparison_tables import remarks
 from farm.results.comparison.sweep_judgement import Sweep
 from farm.results.formatting import readable_percent, readable_ratio, readable_span, sentence
 from farm.results.money import Currency, is_money, readable_cost, readable_monthly
+from farm.results.summary.pipeline_figures import (
+    PipelineFigures,
+    critical_path_in_words,
+    pipelines_in_words,
+)
 from farm.results.summary.summary import Summary
 from farm.results.table.job_table import JobTable
 from farm.scenario import TwinErrors
 from farm.units import many
 
 START_AT_ONCE = "most started at once"
+MOST_OF_PATH = 12
+"""Jobs of a critical path that are named; of a longer one its first and last."""
 RINGS = "A ring in place of a dot: not told from the base, or too small a difference to matter."
 
 
@@ -63,6 +70,26 @@ def of_run(answer: str, summary: Summary) -> Iterator[str]:
     # a twin's caveat stands before the answer already
     others = [one for one in (*summary.warnings, *summary.remarks) if one not in answer]
     yield from (sentence(one.rstrip(".")) for one in others)
+
+
+def of_pipelines(pipelines: PipelineFigures) -> Iterator[str]:
+    """Describe the pipelines of a run: how many came to their end, and what took their time."""
+    yield f"Pipelines: {pipelines_in_words(pipelines)}."
+    path = pipelines.critical_path
+    if path.jobs is not None:
+        yield (
+            f"Their critical paths are the chains of jobs, {path.jobs:.1f} on average, that "
+            f"determined the response times: {critical_path_in_words(path)}."
+        )
+
+
+def of_path(pipeline: str, path: str) -> str:
+    """Return a critical path as readable text, with no more than ``MOST_OF_PATH`` jobs."""
+    jobs = [job.removeprefix(f"{pipeline}-") for job in path.split(";")]
+    if len(jobs) > MOST_OF_PATH:
+        half = MOST_OF_PATH // 2
+        jobs = [*jobs[:half], "…", *jobs[-half:]]
+    return " → ".join(jobs)
 
 
 def of_run_in_progress(summary: Summary, jobs: JobTable, at: float) -> Iterator[str]:

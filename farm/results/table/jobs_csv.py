@@ -20,7 +20,14 @@ from farm.core.errors import InputError, file_access
 from farm.csv_cells import as_given, text_cells
 from farm.records.table_reader import plain_columns
 from farm.results.table.job_columns import OUTCOMES
-from farm.results.table.job_table import AT_ONCE, COLUMNS, TYPES, JobTable, joined
+from farm.results.table.job_table import (
+    AT_ONCE,
+    COLUMNS,
+    TYPES,
+    ColumnTable,
+    JobTable,
+    joined,
+)
 from farm.whole_files import ending
 
 #: characters that are read at once
@@ -31,8 +38,8 @@ _FULL: Mapping[str, object] = {"submitted_at_s": list[float], "attempts": list[i
 _ALLOWED = {"f": "a number", "i": "a whole number", "U": ", ".join(OUTCOMES)}
 
 
-def write_jobs(path: Path | str, tables: Iterable[JobTable]) -> int:
-    """Write a table that comes in parts as CSV with a header; return the number of jobs."""
+def write_jobs(path: Path | str, tables: Iterable[ColumnTable]) -> int:
+    """Write a table that comes in parts as CSV with a header; return the number of rows."""
     count = 0
     cells = _Cells()
     with Path(path).open("w", newline="", encoding="utf-8") as file:
@@ -55,7 +62,7 @@ class _Cells:
         #: by column, the values that repeat and their cells; the last cell is of no value
         self._known: dict[str, tuple[Sequence[Any], list[str]]] = {}
 
-    def of(self, name: str, table: JobTable) -> Sequence[str]:
+    def of(self, name: str, table: ColumnTable) -> Sequence[str]:
         """Return the cells of a column."""
         first, *others = [self._of_part(name, part) for part in table.parts(name)]
         return list(chain(first, *others)) if others else first
