@@ -334,7 +334,9 @@ class _Common:
         if self.fork.load is None:
             return iter(())
         load, at = self.fork.load((self.seed << 20) + number), self.base.at
-        return _to_come(load, at)
+        base = self.base
+        records = (*base.running, *base.waiting, *base.blocked)
+        return to_come(load, at, {record.job.id for record in records})
 
 
 class _Watch:
@@ -403,24 +405,32 @@ def _with_job(view: JobRecord, job: Job) -> JobRecord:
     return msgspec.structs.replace(view, job=job)
 
 
-def _to_come(load: Arrivals, at: float) -> Arrivals:
+def to_come(load: Arrivals, at: float, live: Container[str]) -> Arrivals:
     """Yield the jobs of a load after an instant, by other ids than those of the snapshot.
 
-    What they need that came before counts as met: how it ended is not in the load.
+    Needs and matrices that reach over the instant are those of a trace, whose jobs are in the
+    snapshot by their own ids, if they are ``live``. What has ended counts as met: how it ended is
+    not in the load.
     """
-    names: set[str] = set()
+    names: dict[str, str] = {}
+    begun: set[str | None] = {None}
     for when, jobs in load:
-        if when > at:
-            names.update(job.id for job in jobs)
-            yield when, tuple(_renamed(job, names) for job in jobs)
+        if when <= at:
+            names.update({job.id: job.id for job in jobs if job.id in live})
+            begun.update(job.matrix for job in jobs)
+        else:
+            names.update({job.id: f"{job.id}~to-come" for job in jobs})
+            yield when, tuple(_renamed(job, names, begun) for job in jobs)
 
 
-def _renamed(job: Job, names: Container[str]) -> Job:
-    if job.needs:
-        kept = tuple(text for text in job.needs if need_of(text).job in names)
-        job = msgspec.structs.replace(job, needs=kept)
-        job = msgspec.structs.replace(job, needs=renamed(job.needs, "{}~to-come".format))
-    return msgspec.structs.replace(job, id=f"{job.id}~to-come")
+def _renamed(job: Job, names: Mapping[str, str], begun: Container[str | None]) -> Job:
+    kept = tuple(text for text in job.needs if need_of(text).job in names)
+    return msgspec.structs.replace(
+        job,
+        id=names[job.id],
+        needs=renamed(kept, names.__getitem__),
+        matrix=job.matrix if job.matrix in begun else f"{job.matrix}~to-come",
+    )
 
 
 # --- several processes -------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.scenario import Scenario, parse_scenario
 from farm.sim.fast.kernel import native
 from farm.sim.rollouts.draws import Uniforms
-from farm.sim.rollouts.rollout import Fork, rollouts
+from farm.sim.rollouts.rollout import Fork, rollouts, to_come
 from farm.sim.rollouts.wait_quantiles import Rollouts
 from farm.sim.simulation import Simulation
 from farm.testing import small_scenario
@@ -443,6 +443,19 @@ def test_a_rollout_releases_blocked_jobs() -> None:
     found = rollouts(lambda: fork, count=2, jobs=names)
     expected = [dispatched[name] for name in names]
     assert found.dispatch_at.tolist() == [expected, expected]
+
+
+def test_jobs_to_come_need_what_is_live_and_not_what_has_ended() -> None:
+    """They would be released at once, or never; and their runs are not those of other draws."""
+    jobs = [
+        Job(id="over", service_time=10.0, arrived_at=0.0, matrix="m"),
+        Job(id="live", service_time=1000.0, arrived_at=0.0, matrix="m"),
+        Job(id="a", service_time=1.0, arrived_at=200.0, matrix="m", needs=("over", "live:ended")),
+        Job(id="b", service_time=1.0, arrived_at=200.0, matrix="n", needs=("a:failed",)),
+    ]
+    ((at, (a, b)),) = to_come(batches(jobs), 100.0, {"live", "waits"})
+    assert (at, a.id, a.needs, a.matrix) == (200.0, "a~to-come", ("live:ended",), "m")
+    assert (b.id, b.needs, b.matrix) == ("b~to-come", ("a~to-come:failed",), "n~to-come")
 
 
 def test_a_released_job_that_another_execution_serves_starts_then() -> None:
