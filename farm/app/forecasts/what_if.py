@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from functools import partial
 from itertools import compress
 from typing import Any, Literal
@@ -39,7 +39,7 @@ MEAN, MEAN_WAIT = "mean_s", "mean_wait_s"
 
 
 class JobForecast(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A waiting job's wait now, and with the changes."""
+    """How long a waiting or blocked job waits, from now to its dispatch, and with the changes."""
 
     job: str
     platform: str
@@ -50,7 +50,10 @@ class JobForecast(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class PlatformForecast(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The waits of a platform now, and with the changes; ``waiting`` is its number of jobs."""
+    """The waits of a platform now, and with the changes.
+
+    ``waiting`` is its number of jobs, with those that are blocked.
+    """
 
     platform: str
     waiting: int
@@ -76,7 +79,7 @@ class Range(msgspec.Struct, frozen=True):
 
 
 class WhatIf(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The waits of a farm's waiting jobs, now and with changes."""
+    """The waits of a farm's waiting and blocked jobs, now and with changes."""
 
     #: farm time of the present state
     at_s: float
@@ -92,6 +95,8 @@ class WhatIf(msgspec.Struct, frozen=True, omit_defaults=True):
     #: of all waiting jobs' mean wait as it is, and of its difference with the changes
     mean_wait: Range | None = None
     change: Range | None = None
+    #: how many of the jobs are blocked
+    blocked: int = 0
 
     @property
     def answer(self) -> str:
@@ -117,7 +122,8 @@ class WhatIf(msgspec.Struct, frozen=True, omit_defaults=True):
         both = list(zip(*compress(futures, start), strict=True))
         means = [_mean(list(compress(counts, start)), waits) for waits in both]
         lasts = [spoken_span(max(wait["last_p50_s"] or 0.0 for wait in waits)) for waits in both]
-        waiting = many(sum(compress(counts, start)), "waiting job")
+        kind = "waiting or blocked job" if self.blocked else "waiting job"
+        waiting = many(sum(compress(counts, start)), kind)
         text = f"the {waiting} {'waits' if waiting.startswith('1 ') else 'wait'} "
         last = "the last of them most likely starts in "
         if len(both) == 1:
@@ -189,7 +195,9 @@ def what_if(
             "--arrivals: found a state file, in which no workload is known; allowed: with a "
             "snapshot, or a live farm"
         )
-    platform_of = {one.job.id: str(one.job.platform) for one in image.snapshot.waiting}
+    blocked = {record.job.id for record in image.snapshot.blocked}
+    records = (*image.snapshot.waiting, *image.snapshot.blocked)
+    platform_of = {record.job.id: str(record.job.platform) for record in records}
     if not platform_of:
         raise InputError("no job is waiting: nothing to forecast")
     futures: list[Rollouts] = []
@@ -199,7 +207,12 @@ def what_if(
 
     for one in scenarios:
         make = partial(_fork_of, image, before, one, arrivals)
-        futures.append(rollouts(make, count=count, seed=seed, on_rollout=on_rollout))
+        futures.append(
+            rollouts(make, count=count, seed=seed, jobs=[*platform_of], on_rollout=on_rollout)
+        )
+    futures = _without_skipped(futures, blocked)
+    if not futures[0].jobs:
+        raise InputError("no job is waiting, and those that are blocked are skipped: no forecast")
     waits = [_Waits(one) for one in futures]
     jobs = futures[0].jobs
     twin = before.twin
@@ -232,7 +245,20 @@ def what_if(
         errors,
         mean_wait=_range(means[0]),
         change=change,
+        blocked=sum(job in blocked for job in jobs),
     )
+
+
+def _without_skipped(futures: Sequence[Rollouts], blocked: Container[str]) -> list[Rollouts]:
+    """Return rollouts without the blocked jobs that are skipped in any of them: these never start.
+
+    One that needs another to fail is, as none is known to fail.
+    """
+    starts = np.all([np.isfinite(each.dispatch_at).all(axis=0) for each in futures], axis=0)
+    jobs = futures[0].jobs
+    kept = [place for place, job in enumerate(jobs) if job not in blocked or starts[place]]
+    names = tuple(jobs[place] for place in kept)
+    return [Rollouts(each.at, names, each.dispatch_at[:, kept]) for each in futures]
 
 
 class _Waits:

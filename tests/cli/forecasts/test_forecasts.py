@@ -10,7 +10,8 @@ import pytest
 
 from farm.app.forecasts import what_if
 from farm.assembly import make_scheduler
-from farm.core.events import JobsSubmitted
+from farm.core.events import BuilderJoined, JobsSubmitted
+from farm.core.model import Builder, Job
 from farm.core.state.snapshot import FarmSnapshot, snapshot_of
 from farm.forecasts.dispatch.recent_arrivals import ArrivalMemory
 from farm.live.operating.answers import FarmImage
@@ -190,6 +191,34 @@ def test_whatif_sizes_provisioned_pools_as_the_farm_would(farm) -> None:
         row = json.loads(out)["platforms"][0]
         assert row["then"]["last_p50_s"] < 0.8 * row["now"]["last_p50_s"]
         assert row["waiting"] > 30
+
+
+def test_whatif_tells_when_blocked_jobs_start(farm) -> None:
+    """After what they need, or the job that has their group's place; those that never do are not.
+
+    The builder that is idle could not run them before.
+    """
+    scenario = parse_scenario(small_scenario({"builders": 2}, {"every": "1s", "count": 1,
+        "service_time": "1s"}, scheduling={"runtime_estimates": "oracle"}))  # fmt: skip
+    own = [
+        Job(id="runs", service_time=60.0, group="deploy"),
+        Job(id="held", service_time=60.0, group="deploy"),
+        Job(id="after", service_time=60.0, needs=("held",)),
+        Job(id="never", service_time=60.0, needs=("held:failed",)),
+    ]
+    scheduler = make_scheduler(scenario)
+    for number in range(2):
+        builder = Builder(id=f"b{number}", pool="linux", index=number, processors=("amd64",))
+        scheduler.handle(BuilderJoined(0.0, builder))
+    scheduler.handle(JobsSubmitted(0.0, tuple(own)))
+    plain = scenario.model_dump(mode="json", exclude_unset=True)
+    image = FarmImage(snapshot=snapshot_of(scheduler, 20.0), scenario=plain)
+    Path("image.json").write_bytes(msgspec.json.encode(image))
+    told = json.loads(farm("whatif", "image.json", "--json", "--rollouts", "2").out)
+    waits = {job["job"]: job["now"]["mean_s"] for job in told["jobs"]}
+    assert (waits, told["blocked"]) == ({"held": 40.0, "after": 100.0}, 2)
+    out = farm("whatif", "image.json", "--rollouts", "2").out
+    assert "The 2 waiting or blocked jobs wait another 70 s on average" in out
 
 
 @pytest.mark.slow
