@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -14,7 +14,7 @@ from farm.app.jobs.sources import standard_input
 from farm.core.commands import EndJob
 from farm.core.errors import InputError, RunError, ServerError
 from farm.core.events import CancelRequested
-from farm.core.jobs.needs import needs_first, needs_of, renamed
+from farm.core.jobs.needs import Ended, needs_first, needs_of, renamed, why_skipped
 from farm.core.model import Cause, Job, content_digest
 from farm.live.operating.answers import Answer
 from farm.live.operating.client import FarmClient
@@ -131,6 +131,8 @@ def try_again(client: FarmClient, ended: list[KnownJob], *, once: bool) -> tuple
     ended = [*ended, *skipped_for(client, ended)]
     for _ in range(MAX_ROUNDS):
         submitted = next_tries(client, ended, once=once)
+        if not once:
+            _refuse_skipped(client, submitted)
         new = needs_first(submitted.values())
         client.check_room(len(new))
         client.submit(new)
@@ -180,6 +182,10 @@ def next_tries(client: FarmClient, ended: list[KnownJob], *, once: bool) -> dict
         numbered = [] if once else further
     newest = {name: job.id for name, job in again.items()}
     needed = {n.job for job in again.values() if job.needs for n in needs_of(job)}
+    newest_of_stem = {_stem_and_number(name)[0]: new for name, new in newest.items()}
+    for name in needed - newest.keys():
+        if (stem := _stem_and_number(name)[0]) in newest_of_stem:
+            newest[name] = newest_of_stem[stem]
     newest |= _last_tries(client, [name for name in sorted(needed) if name not in newest])
     for name, job in again.items():
         if job.needs:
@@ -188,8 +194,34 @@ def next_tries(client: FarmClient, ended: list[KnownJob], *, once: bool) -> dict
     return {one.job.id: again[one.job.id] for one in ended if one.job.id in again}
 
 
+def _refuse_skipped(client: FarmClient, again: Mapping[str, Job]) -> None:
+    """Raise InputError for a new try that would be skipped at once, as what it needs has failed.
+
+    ``again``: the new tries, by the ids of the jobs that they try again.
+    """
+    new = {job.id for job in again.values()}
+    needed = {need.job for job in again.values() for need in needs_of(job)} - new
+    ends: dict[str, Ended] = {}
+    for one in client.jobs_of(sorted(needed)):
+        if isinstance(one, EndJob):
+            ends[one.job.id] = Ended.of(one.outcome, skipped=one.cause is Cause.SKIPPED)
+    for name, job in again.items():
+        needs = needs_of(job)
+        unmet = [need.job for need in needs if need.job not in ends]
+        hoped = [need.job for need in needs if need.condition == "failed"]
+        has_failed = any(ends[need].outcome == "failed" for need in hoped if need in ends)
+        if why := why_skipped(needs, ends, unmet, failure_met=has_failed):
+            raise InputError(
+                f"job {name!r} would be {why}; allowed: to retry that, which retries what was "
+                "skipped for it, too"
+            )
+
+
 def skipped_for(client: FarmClient, ended: Sequence[KnownJob]) -> list[EndJob]:
-    """Return the jobs that were skipped because these did not succeed, through others or not."""
+    """Return the jobs that were skipped because these did not succeed, through others or not.
+
+    Of several tries of a job only the last.
+    """
     names = {one.job.id for one in ended}
     waited_for = [
         one.job.id for one in ended if isinstance(one, EndJob) and one.outcome != "succeeded"
@@ -208,7 +240,13 @@ def skipped_for(client: FarmClient, ended: Sequence[KnownJob]) -> list[EndJob]:
                 names.add(one.job.id)
                 found.append(one)
                 waited_for.append(one.job.id)
-    return found
+    given = {_stem_and_number(one.job.id)[0] for one in ended}
+    last: dict[str, tuple[int, EndJob]] = {}
+    for one in found:
+        stem, number = _stem_and_number(one.job.id)
+        if stem not in given and (stem not in last or last[stem][0] < number):
+            last[stem] = number, one
+    return [one for _, one in last.values()]
 
 
 def _last_tries(client: FarmClient, names: list[str]) -> dict[str, str]:

@@ -77,9 +77,9 @@ class JobReader:
     def jobs(self, group: Group) -> Iterator[KnownJob]:
         """Yield the jobs of a group, read from the server on demand.
 
-        Blocked ones in no order, waiting ones platform by platform in policy order (at last those
-        that another job's execution serves), running ones by dispatch, ended ones the last one
-        first. A job that changes groups may be yielded again in a later one.
+        Blocked ones in order of submission, waiting ones platform by platform in policy order (at
+        last those that another job's execution serves), running ones by dispatch, ended ones the
+        last one first. A job that changes groups may be yielded again in a later one.
         """
         groups = {"blocked": self._blocked, "waiting": self._waiting, "running": self._running}
         return {**groups, "ended": self._ended}[group]()
@@ -140,10 +140,15 @@ class JobReader:
                     yield job
 
     def _blocked(self) -> Iterator[KnownJob]:
+        serials: list[tuple[int, str]] = []
         for _, value in pages_of(self._client, self.keys.jobs):
             job = self._decoded(value, JobRecord)
             if job.status is JobStatus.BLOCKED:
-                yield job
+                serials.append((job.serial, job.job.id))
+        for names in pieces([name for _, name in sorted(serials)], AT_ONCE):
+            for job in self._read(self.keys.jobs, names, JobRecord):
+                if job.status is JobStatus.BLOCKED:
+                    yield job
 
     def _running(self) -> Iterator[KnownJob]:
         for names in pieces(self._client.zrange(self.keys.running, 0, -1), AT_ONCE):

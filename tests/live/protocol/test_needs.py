@@ -9,7 +9,8 @@ import fakeredis
 import msgspec
 import pytest
 
-from farm.app.jobs.job_lookup import next_tries, skipped_for
+from farm.app.jobs.job_lookup import next_tries, skipped_for, try_again
+from farm.core.errors import InputError
 from farm.core.events import JobsSubmitted
 from farm.core.model import Job
 from farm.live.redis.keys import Keys
@@ -150,6 +151,33 @@ def test_a_job_that_waits_for_its_group_is_explained() -> None:
     assert told == ["group deploy: 1 of 1 at once (v)", "group main: run x has it"]
 
 
+def test_of_several_tries_that_were_skipped_for_a_job_one_comes_back() -> None:
+    """Each round would double what hangs on a job that fails again."""
+    farm = VirtualFarm("mm1")
+    farm.submit(job("a", fails=True), job("t", "a"), job("u", "t"), job("t~2", "a"))
+    farm.advance_until_idle()
+    failed = farm.operator.job("a")
+    assert failed is not None
+    skipped = skipped_for(farm.operator, [failed])
+    again = next_tries(farm.operator, [failed, *skipped], once=False)
+    assert [(one.id, one.needs) for one in again.values()] == [
+        ("a~2", ()),
+        ("t~3", ("a~2",)),
+        ("u~2", ("t~3",)),
+    ]
+
+
+def test_blocked_jobs_are_listed_in_order_of_submission(farm: Stepwise) -> None:
+    """The server has them in any order."""
+    farm.operator.submit([job("v"), *(job(name, "v") for name in "hbtg")])
+    farm.calm_second()
+    server, key = farm.operator._client, farm.operator.keys.jobs
+    records = server.hgetall(key)
+    server.delete(key)
+    server.hset(key, mapping=dict(sorted(records.items())))
+    assert [one.job.id for one in farm.operator.jobs("blocked")] == [*"hbtg"]
+
+
 def test_a_retried_need_brings_back_what_was_skipped_for_it() -> None:
     """All that hangs on it, by the new names; also where only the skipped one is retried."""
     farm = VirtualFarm("mm1")
@@ -165,6 +193,10 @@ def test_a_retried_need_brings_back_what_was_skipped_for_it() -> None:
         "t": ("t~2", ("a~2", "ok")),
         "u": ("u~2", ("t~2",)),
     }
+    one = farm.operator.job("t")
+    assert one is not None
+    with pytest.raises(InputError, match="job 't' would be skipped: a failed; allowed: to retry"):
+        try_again(farm.operator, [one], once=False)
     repaired = [msgspec.structs.replace(one, fails=False) for one in again.values()]
     farm.submit(*repaired[:1])
     farm.advance_until_idle()
