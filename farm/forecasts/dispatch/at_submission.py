@@ -14,15 +14,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from farm.core.driver import World
 from farm.core.events import EstimateMade, Event, JobsSubmitted
-from farm.core.scheduler import Scheduler
 from farm.core.state.working_state import JobState, JobStatus
-from farm.forecasts.runtime.training import Learner
+
+if TYPE_CHECKING:  # a command that asks a live farm needs neither
+    from farm.core.scheduler import Scheduler
+    from farm.forecasts.runtime.training import Learner
 
 AddEvent = Callable[[Callable[[float], Event]], None]
 """Inserts an event into a world; the event is made from the farm time of its insertion."""
