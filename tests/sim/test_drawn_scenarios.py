@@ -122,6 +122,9 @@ def scenario(seed: int) -> dict[str, Any]:
     """Draw a scenario."""
     draw = Random(seed)
     scheduling = some(draw, SCHEDULING, 0.25)
+    if {"failures", "sort_every"} <= scheduling.keys():
+        # all builders may be out of service, while jobs wait for a week and are sorted
+        scheduling["sort_every"] = 3600
     if scheduling.get("balancer") == "heavy-light":
         options = {"hold_at_most": [5, 60], "heavy_first": [True], "overloaded_at": [0.3]}
         scheduling["heavy_light"] = {"room_at": 0.25, **some(draw, options, 0.5)}
