@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from farm.app.recorded.replays import audit_run
+from farm.app.recorded.auditing import audit_run
 from farm.app.runs.simulated_run import simulated_run
 from farm.assembly import estimator_of, make_rules
 from farm.results.log.reader import read_log

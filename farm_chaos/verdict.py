@@ -15,7 +15,7 @@ from statistics import median
 
 import msgspec
 
-from farm.app.recorded.replays import audit_run
+from farm.app.recorded.auditing import audit_run
 from farm.core.commands import EndJob
 from farm.core.errors import InputError
 from farm.core.model import Cause

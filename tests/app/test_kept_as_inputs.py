@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import farm
+from farm.app.recorded.auditing import audit_run
 from farm.app.recorded.played_again import load_run
 from farm.app.recorded.replaying import differences
-from farm.app.recorded.replays import audit_run
 from farm.app.runs.own_parts import OwnParts
 from farm.app.runs.simulated_run import simulated_run
 from farm.core.errors import InputError

@@ -11,9 +11,9 @@ import pytest
 
 import farm
 from farm.app.forecasts.capacity import plan_pools
+from farm.app.recorded.auditing import decisions_on
 from farm.app.recorded.backfill import Place, write_text
 from farm.app.recorded.played_again import played_again
-from farm.app.recorded.replays import decisions_on
 from farm.app.runs.estimating import Estimating
 from farm.assembly import estimator_of
 from farm.core.commands import StartJob

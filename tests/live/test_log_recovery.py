@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from farm.app.recorded.replays import audit_run, lines_lost
+from farm.app.recorded.auditing import audit_run, lines_lost
 from farm.core.errors import ServerError
 from farm.core.events import BuilderJoined, FarmOpened, JobFinished, JobsSubmitted, JobStarted
 from farm.core.model import Job

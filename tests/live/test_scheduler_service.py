@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from farm.app.jobs.settings import choose
-from farm.app.recorded.replays import audit_run
+from farm.app.recorded.auditing import audit_run
 from farm.core.commands import EndJob
 from farm.core.events import SchedulingChanged
 from farm.core.model import Job

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from farm.app.recorded.replays import audit_run
+from farm.app.recorded.auditing import audit_run
 from farm.core.commands import EndJob
 from farm.live.redis.server import EmbeddedServer, choose_server
 from farm.results.run_directory import load_run

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from farm.app.recorded.replays import audit_run
+from farm.app.recorded.auditing import audit_run
 from farm.core.errors import ServerError
 from farm.live.operating.client import FarmClient
 from farm.live.redis.keys import Keys

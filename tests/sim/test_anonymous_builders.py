@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import farm
-from farm.app.recorded.replays import audit_run
+from farm.app.recorded.auditing import audit_run
 from farm.core.commands import StartJob
 from farm.core.errors import FarmError
 from farm.core.events import JobStarted

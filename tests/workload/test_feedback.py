@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import farm
-from farm.app.recorded.replays import audit_run
+from farm.app.recorded.auditing import audit_run
 from farm.core.commands import EndJob
 from farm.core.model import Cause, Job
 from farm.workload import Submissions, batches, build_jobs

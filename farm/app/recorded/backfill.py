@@ -15,7 +15,7 @@ from typing import Self, TextIO
 
 import msgspec
 
-from farm.app.recorded.replays import same_commands, scheduler_like
+from farm.app.recorded.auditing import same_commands, scheduler_like
 from farm.assembly import pool_specs
 from farm.core.errors import InputError, RunError
 from farm.metrics.openmetrics import Backfill, History, replay

@@ -132,7 +132,7 @@ _WHY = {
 
 def explain_in_run(run: Path, job_id: str, *, as_json: bool) -> None:
     """Print the decisions on a job of a recorded run, found by replaying its log."""
-    from farm.app.recorded.replays import decisions_on  # noqa: PLC0415 - slow, a live farm needs none
+    from farm.app.recorded.auditing import decisions_on  # noqa: PLC0415 - slow, a live farm needs none
 
     with progress("replaying", silent=as_json):
         found = decisions_on(run, job_id)

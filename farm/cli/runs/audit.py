@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from farm.app.recorded.replays import audit_run
+from farm.app.recorded.auditing import audit_run
 from farm.core.errors import InvariantError
 from farm.terminal.options import AsJson, Quiet, RunPath
 from farm.terminal.output import print_json, progress

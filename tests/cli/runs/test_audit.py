@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from farm.app.recorded.replays import audit_run
+from farm.app.recorded.auditing import audit_run
 
 SCENARIO = """
 name: audited

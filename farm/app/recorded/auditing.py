@@ -1,4 +1,4 @@
-"""Recorded runs replayed through a new scheduler: audited, and their decisions explained."""
+"""Audits of recorded runs: their logs are replayed through a new scheduler, which also explains."""
 
 from __future__ import annotations
 
