@@ -35,11 +35,16 @@ def test_the_estimate_is_shown_at_submission(up: Up):
     assert (told["first"], estimate["job"], estimate["ahead"]) == (["told"], "told", 1)
     assert estimate["dispatch_in_s"] > 500
     assert estimate["completion_in_s"] == estimate["dispatch_in_s"] + estimate["run_time_s"]
+    assert estimate["dispatch_in_p10_s"] <= estimate["dispatch_in_p90_s"]
     said = up.farm("submit", "--service-time", "10m", "--id", "said")
     assert said.splitlines()[0] == "said"
-    assert "will be dispatched in about" in said
-    assert "so it is done in about" in said
-    assert up.rows("job", "told")[0]["estimated_completion_in_s"] > 500
+    assert " starts in " in said
+    assert "(unproven: no job so told has started yet), runs " in said
+    assert ", done by " in said
+    row = up.rows("job", "told")[0]
+    assert row["estimated_completion_in_s"] > 500
+    assert row["forecast"].startswith("told starts in ")
+    assert row["estimated_dispatch_in_p90_s"] >= row["estimated_dispatch_in_s"]
 
 
 def submit(up: Up, job: str, team: str, build: str, **more: Any) -> None:

@@ -16,6 +16,7 @@ from farm.app.long_running.snapshots import farm_of
 from farm.assembly import estimator_of, make_rules, pool_specs
 from farm.columns import Floats
 from farm.core.errors import InputError, StateError
+from farm.forecasts.dispatch.at_submission import WaitRange
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.live.operating.answers import FarmImage
 from farm.results.formatting import after_caveat, spoken_span
@@ -327,15 +328,17 @@ def _load_of(scenario: Scenario, seed: int) -> Arrivals:
     return batches(build_jobs(scenario.model_copy(update={"seed": seed})))
 
 
-def dispatch_at(image: FarmImage, job: str) -> tuple[float | None, int]:
-    """Return the median instant of a waiting job's dispatch, and over how many rollouts.
+def dispatch_of(image: FarmImage, job: str) -> tuple[float | None, WaitRange | None, int]:
+    """Return in which time a waiting job is dispatched, the range, and by how many rollouts.
 
-    None: it is never dispatched. The fewer jobs wait, the more rollouts are made, up to 20: half a
-    second of simulation in all.
+    None: it is never dispatched, or not in every rollout. The fewer jobs wait, the more rollouts
+    are made, up to 20: half a second of simulation in all.
     Raises LookupError for a job that does not wait, InputError for functions that are not here.
     """
     scenario = farm_of(image)
     count = min(20, 1 + 20_000 // len(image.snapshot.waiting or (1,)))
     found = rollouts(partial(_fork_of, image, scenario, scenario), count=count, jobs=[job])
-    median = float(found.wait_quantile(0.5)[0])
-    return image.snapshot.at + median if math.isfinite(median) else None, count
+    low, median, high = (float(found.wait_quantile(level)[0]) for level in (0.1, 0.5, 0.9))
+    if not math.isfinite(median):
+        return None, None, count
+    return max(0.0, median), WaitRange(low, high) if math.isfinite(high) else None, count

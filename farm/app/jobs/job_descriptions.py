@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from farm.app.jobs.submission_estimate import method_in_words
+from farm.app.jobs.job_forecast import forecast_of
 from farm.core.commands import EndJob
 from farm.core.dispatching.decisions import Decision
 from farm.forecasts.dispatch.recent_errors import Lately
@@ -73,6 +73,7 @@ def description_of(job: KnownJob, tries: list[Try], answer: Answer | None) -> di
             "estimated_time_s": now.estimated_time,
             "jobs_ahead": now.ahead,
             "estimated_dispatch_in_s": now.dispatch_in_time,
+            **forecast_fields(now),
             "estimated_by": None,
             "estimated_completion_in_s": now.remaining_time
             if now.dispatch_in_time is None
@@ -85,11 +86,33 @@ def description_of(job: KnownJob, tries: list[Try], answer: Answer | None) -> di
             "invocation": "/".join(now.path),
             "why_waiting": now.why,
         }
-        if now.ahead is not None:
+        if now.ahead is not None or now.dispatch_in_time is not None:
             story |= _method_of(now)
     if answer.decision is not None:
         story["dispatched_because"] = f"{reason_of(answer.decision)} (farm job {job.job.id} --why)"
     return story
+
+
+def forecast_fields(job: Waiting) -> dict[str, object]:
+    """Return P10 and P90 of a job's estimates, and how many such ranges held."""
+    if job.remaining_time is not None:
+        rest = job.remaining_range
+        return {
+            "estimated_completion_in_p10_s": None if rest is None else rest.low,
+            "estimated_completion_in_p90_s": None if rest is None else rest.high,
+        }
+    made = forecast_of(job)
+    return {
+        "estimated_dispatch_in_p10_s": made.start_low,
+        "estimated_dispatch_in_p90_s": made.start_high,
+        "estimated_run_time_p10_s": made.run_time_low,
+        "estimated_run_time_p90_s": made.run_time_high,
+        "estimated_completion_in_p90_s": made.done_high,
+        "forecasts_checked": made.checked,
+        "forecasts_in_time": made.in_time,
+        "may_wait_very_long": made.is_open,
+        "declared_time_not_believed": made.declared is not None,
+    }
 
 
 def _method_of(job: Waiting) -> dict[str, object]:
@@ -111,17 +134,34 @@ def _method_of(job: Waiting) -> dict[str, object]:
 
 def method_in_full(history: dict[str, Any]) -> str:
     """Say how the description's estimate was made, and how good such ones were lately."""
-    words = method_in_words(history["estimated_by"], history.get("rollouts", 0))
     if history["estimated_by"] == "formula":
-        words = ": ".join(filter(None, (words, history["why_no_rollouts"])))
-    elif (source := history["run_time_drawn_from"]) == "kind":
-        words = f"{words} from {many(history['past_run_times'], 'past run time')} of its kind"
-    elif source is not None:
-        taken = "taken as estimated" if source == "estimate" else f"drawn from those of {source}"
-        known = many(history["past_run_times"], "past run time")
-        words = f"{words}, with {known} of its kind: its own is {taken}"
+        words = "the run times of the jobs ahead, divided by the builders"
+        if reason := history["why_no_rollouts"]:
+            words = f"{words} ({reason})"
+    else:
+        times = many(history["rollouts"], "simulation")
+        words = f"{times} of the farm from now on, {_drawn_from(history)}"
     lately = history["estimates_lately"]
     return words if lately is None else f"{words}; {Lately(**lately)}"
+
+
+def _drawn_from(history: dict[str, Any]) -> str:
+    """Say how long a job runs in the simulations."""
+    known = history["past_run_times"]
+    if history["run_time_drawn_from"] == "kind":
+        return f"with run times as of {many(known, 'past job')} of its kind"
+    few = f"{many(known, 'past job')} of its kind" if known else "no past job of its kind"
+    if history["run_time_drawn_from"] == "all kinds":
+        return (
+            f"with run times as of past jobs of all kinds, as there is {few}"
+            if known < 2
+            else (f"with run times as of past jobs of all kinds, as there are only {few}")
+        )
+    return (
+        f"with the run time that is estimated, as there is {few}"
+        if known < 2
+        else (f"with the run time that is estimated, as there are only {few}")
+    )
 
 
 def reason_of(decision: Decision) -> str:

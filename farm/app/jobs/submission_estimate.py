@@ -5,11 +5,10 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
+from farm.app.jobs.job_forecast import forecast_of, goes_at_once, in_words, time_of_day
 from farm.core.errors import FarmError, ServerError
-from farm.core.state.working_state import JobStatus
 from farm.live.operating.answers import Answer, Method, why_they_differ
 from farm.live.operating.client import FarmClient
-from farm.units import format_roughly, many
 
 #: real seconds after which a busy scheduler is not waited for
 ANSWERED_WITHIN = 5.0
@@ -23,9 +22,18 @@ class SubmissionEstimate(msgspec.Struct, frozen=True, kw_only=True):
     job: str
     #: None: no builder that could run it is there
     dispatch_in_s: float | None
+    #: in this range eight jobs of ten are dispatched; None: it may wait very long
+    dispatch_in_p10_s: float | None = None
+    dispatch_in_p90_s: float | None = None
     run_time_s: float
-    #: both together
+    run_time_p10_s: float | None = None
+    run_time_p90_s: float | None = None
+    #: dispatch and run time together, as expected, and by when nine jobs of ten are done
     completion_in_s: float | None
+    completion_in_p90_s: float | None = None
+    #: of the last jobs that were told such a range: how many started, and how many within it
+    forecasts_checked: int = 0
+    forecasts_in_time: int = 0
     #: jobs that go before it; None: it does not wait
     ahead: int | None
     #: whether a provisioner may bring builders that the estimate does not count
@@ -34,23 +42,12 @@ class SubmissionEstimate(msgspec.Struct, frozen=True, kw_only=True):
     estimated_by: Method | None = None
     rollouts: int = 0
     why: str = ""
+    #: all of it in one sentence
+    forecast: str = ""
 
     def in_words(self) -> str:
         """Return it in a sentence."""
-        runs = f"it will run for about {format_roughly(self.run_time_s)}"
-        if self.ahead is None:
-            return f"{self.job} goes at once; {runs}"
-        if self.dispatch_in_s is None or self.completion_in_s is None:
-            return f"{self.job} waits: {self.why}; {runs}"
-        sooner = ", sooner if more builders come" if self.may_grow else ""
-        method, by = self.estimated_by, ""
-        if method is not None:
-            by = f", by {method_in_words(method, self.rollouts)}"
-        return (
-            f"{self.job} will be dispatched in about {format_roughly(self.dispatch_in_s)} "
-            f"({many(self.ahead, 'job')} before it{by}{sooner}); {runs}, "
-            f"so it is done in about {format_roughly(self.completion_in_s)}"
-        )
+        return self.forecast
 
 
 def estimate_of(client: FarmClient, job_id: str) -> SubmissionEstimate | None:
@@ -59,23 +56,32 @@ def estimate_of(client: FarmClient, job_id: str) -> SubmissionEstimate | None:
         return None
     try:
         answer = client.ask("job", job_id, ANSWERED_WITHIN)
+        found = with_provisioner(client, job_id, answer).job
+        if found is None:
+            return None
+        sentence = in_words(job_id, found, client.status().speed, time_of_day())
     except ServerError:
         return None
-    found = with_provisioner(client, job_id, answer).job
-    if found is None or found.status == JobStatus.BLOCKED.value:
-        return None  # it has no place in line before its needs are met
-    waits = found.ahead is not None
-    start = found.dispatch_in_time if waits else 0.0
+    made = forecast_of(found)
+    waits = not goes_at_once(found)
     return SubmissionEstimate(
         job=job_id,
-        dispatch_in_s=start,
+        dispatch_in_s=made.start,
+        dispatch_in_p10_s=made.start_low,
+        dispatch_in_p90_s=made.start_high,
         run_time_s=found.estimated_time,
-        completion_in_s=None if start is None else start + found.estimated_time,
+        run_time_p10_s=made.run_time_low,
+        run_time_p90_s=made.run_time_high,
+        completion_in_s=made.done,
+        completion_in_p90_s=made.done_high,
+        forecasts_checked=made.checked,
+        forecasts_in_time=made.in_time,
         ahead=found.ahead,
         may_grow=found.may_grow,
         estimated_by=found.method if waits else None,
         rollouts=found.rollouts,
         why=found.why,
+        forecast=sentence,
     )
 
 
@@ -92,17 +98,19 @@ def with_provisioner(client: FarmClient, job_id: str, answer: Answer) -> Answer:
     try:
         if client.status().waiting > MAX_SIMULATED:
             return answer
-        from farm.app.forecasts.what_if import dispatch_at  # noqa: PLC0415 - the simulator
+        from farm.app.forecasts.what_if import dispatch_of  # noqa: PLC0415 - the simulator
 
-        at, count = dispatch_at(client.image(), job_id)
+        within, found_range, count = dispatch_of(client.image(), job_id)
     except (FarmError, LookupError):  # dispatched since then, or the farm cannot be played here
         return answer
-    within = None if at is None else max(0.0, at - answer.at)
-    played = replace(found, method="rollouts", dispatch_in_time=within, rollouts=count)
-    played = replace(played, lately=None, no_rollouts="", differs=why_they_differ(played))
+    played = replace(
+        found,
+        method="rollouts",
+        dispatch_in_time=within,
+        dispatch_range=found_range,
+        rollouts=count,
+        lately=None,
+        no_rollouts="",
+    )
+    played = replace(played, differs=why_they_differ(played))
     return replace(answer, job=replace(played, may_grow=False))
-
-
-def method_in_words(method: Method, rollouts: int) -> str:
-    """Return how an estimate was made."""
-    return many(rollouts, "rollout") if method == "rollouts" else "the formula"

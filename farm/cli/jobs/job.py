@@ -10,7 +10,13 @@ import msgspec
 import typer
 from rich.text import Text
 
-from farm.app.jobs.job_descriptions import description_of, method_in_full, tried
+from farm.app.jobs.job_descriptions import (
+    description_of,
+    forecast_fields,
+    method_in_full,
+    tried,
+)
+from farm.app.jobs.job_forecast import in_words, time_of_day
 from farm.app.jobs.job_lookup import history_of
 from farm.app.jobs.submission_estimate import with_provisioner
 from farm.app.long_running.farm_place import reach
@@ -20,8 +26,10 @@ from farm.core.dispatching.decisions import Decision
 from farm.core.errors import InputError
 from farm.core.queues.fair_share.turn_explanation import Party, Turn
 from farm.live.operating.answers import Answer
+from farm.live.operating.client import FarmClient
 from farm.live.store.job_reader import KnownJob, state_of
 from farm.live.store.saved import Try
+from farm.results.formatting import sentence
 from farm.terminal.cells import folding, numbers, texts
 from farm.terminal.console import coloured
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis
@@ -30,13 +38,29 @@ from farm.terminal.plain_text import plain
 from farm.terminal.tables import Listing, story
 from farm.units import format_roughly, many
 
-#: what is told in one line, with ``estimated_by``
-OF_THE_METHOD = (
+#: what the sentence above them says in a text, or the line of ``estimated_by``
+IN_WORDS = (
+    "forecast",
     "rollouts",
     "past_run_times",
     "run_time_drawn_from",
     "estimates_lately",
     "why_no_rollouts",
+    "formula_dispatch_in_s",
+    "why_they_differ",
+    "why_waiting",
+    "forecasts_checked",
+    "forecasts_in_time",
+    "may_wait_very_long",
+    "declared_time_not_believed",
+    "estimated_dispatch_in_s",
+    "estimated_dispatch_in_p10_s",
+    "estimated_dispatch_in_p90_s",
+    "estimated_run_time_p10_s",
+    "estimated_run_time_p90_s",
+    "estimated_completion_in_s",
+    "estimated_completion_in_p10_s",
+    "estimated_completion_in_p90_s",
 )
 
 
@@ -78,11 +102,23 @@ def job(
         warn(warning)
         if answer is not None:
             answer = with_provisioner(client, job_id, answer)
+        forecast = _forecast(client, job_id, answer)
     history = description_of(found, tries, answer)
+    if forecast:
+        history["forecast"] = forecast
     if as_json:
         print_json(history)
         return
+    if forecast:
+        note(sentence(forecast))
     note(story(_lines(history, tries)))
+
+
+def _forecast(client: FarmClient, job_id: str, answer: Answer | None) -> str:
+    """Return in a sentence when a job starts or ends; empty: its scheduler does not know it."""
+    if answer is None or answer.job is None:
+        return ""
+    return in_words(job_id, answer.job, client.status().speed, time_of_day())
 
 
 def _lines(history: dict[str, Any], tries: list[Try]) -> list[tuple[str, object]]:
@@ -90,10 +126,10 @@ def _lines(history: dict[str, Any], tries: list[Try]) -> list[tuple[str, object]
     lines: list[tuple[str, object]] = []
     for name, value in history.items():
         words = name.removesuffix("_s").replace("_", " ")
-        if name in OF_THE_METHOD:
+        if name in IN_WORDS:
             continue
         if name == "estimated_by" and value is not None:
-            lines.append((words, method_in_full(history)))
+            lines.append(("forecast by", method_in_full(history)))
         elif name == "tries":
             lines += [(f"attempt {one.attempt}", tried(one)) for one in tries]
         elif name == "attributes":
@@ -150,11 +186,14 @@ def explain_live(job_id: str, redis: str | None, folder: Path, *, as_json: bool)
     with reach(redis, folder) as client:
         found, tries, answer, warning = history_of(client, job_id)
         warn(warning)
+        forecast = _forecast(client, job_id, answer)
         hints = [] if isinstance(found, EndJob) else hints_for(client, found.job.platform)
     decision = None if answer is None else answer.decision
-    words = _in_words(found, answer)
+    words = forecast or _in_words(found, answer)
     if as_json:
         document: dict[str, object] = {"job": job_id, "state": state_of(found), "said": words}
+        if answer is not None and answer.job is not None:
+            document |= forecast_fields(answer.job)
         if decision is not None:
             document |= msgspec.to_builtins(decision)
         elif answer is not None and answer.job is not None and answer.job.turns:

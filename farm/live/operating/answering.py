@@ -20,10 +20,13 @@ from farm.forecasts.dispatch.in_steps import QueueSweep
 from farm.forecasts.dispatch.recent_errors import Lately
 from farm.forecasts.runtime.interface import JobProgress, RuntimeEstimator
 from farm.live.operating.answers import RULES, Answer, Source, Waiting, why_they_differ
+from farm.live.operating.blocked_start import BlockedStart
+from farm.live.operating.run_time_answers import run_time_fields
 from farm.live.wire.messages import Ask
 from farm.units import format_roughly
 
 ProgressOf = Callable[[JobState], JobProgress | None]
+RangeByErrors = Callable[[str, float], WaitRange | None]
 
 #: real seconds for which rollouts are waited for: a submitter waits for the answer
 PATIENCE = 2.0
@@ -61,7 +64,8 @@ class Questions:
 
     ``clock``: farm time; ``reply``: given an answer, and the question that it is to; ``progress``:
     what a running attempt reported last; ``rollouts``: None: the formula answers alone;
-    ``lately``: how good a method, given its rules, was; ``calibration``: of the rollouts.
+    ``lately``: how good a method, given its rules, was; ``calibration``: of the rollouts;
+    ``by_errors``: the range of a wait that a method estimates which has no ranges of its own.
     """
 
     def __init__(
@@ -73,6 +77,7 @@ class Questions:
         rollouts: RolloutAnswers | None = None,
         lately: Callable[[str], Lately | None] = lambda _: None,
         calibration: ForecastCalibration | None = None,
+        by_errors: RangeByErrors = lambda *_: None,
     ) -> None:
         self._scheduler = scheduler
         self._clock = clock
@@ -81,6 +86,7 @@ class Questions:
         self._rollouts = rollouts
         self._lately = lately
         self._calibration = calibration or ForecastCalibration()
+        self._by_errors = by_errors
         self._waiting: deque[Ask] = deque()
         self._work: Generator[bool, None, Answer] | None = None
 
@@ -119,8 +125,12 @@ class Questions:
         executing = state.leader or state
         more: dict[str, object] = {}
         if state.status is JobStatus.BLOCKED:
-            rolled = yield from self._rolled(state, at)
-            found = _blocked(msgspec.structs.replace(found, **rolled), state, scheduler, at)
+            more |= yield from self._rolled(state, at)
+            if more.get("dispatch_in_time") is None:
+                more["dispatch_in_time"] = yield from _start_of_blocked(state, scheduler, at)
+            more |= run_time_fields(state, scheduler, at, None, 0.0)
+            found = self._with_range(msgspec.structs.replace(found, **more))
+            found = _blocked(found, state, scheduler, at)
             return Answer(at=at, job=found, decision=decision)
         if executing.slot is None:
             more["ahead"], by_formula = yield from _place(executing, scheduler, at)
@@ -129,6 +139,7 @@ class Questions:
             if isinstance(queue, FairShareQueue):
                 more["turns"] = queue.turns(executing)
             more |= yield from self._rolled(state, at)
+            more |= run_time_fields(executing, scheduler, at, None, 0.0)
         elif executing.started_at is not None:
             builder, elapsed = executing.slot.builder.builder, at - executing.started_at
             reported = self._progress(executing)
@@ -137,7 +148,8 @@ class Questions:
             if isinstance(estimator, RuntimeEstimator):
                 rest = estimator.remaining(executing.job, builder, elapsed, reported)
                 more["remaining_time"] = rest
-        found = msgspec.structs.replace(found, **more)
+            more |= run_time_fields(executing, scheduler, at, builder, elapsed)
+        found = self._with_range(msgspec.structs.replace(found, **more))
         found = msgspec.structs.replace(
             found,
             why=_why(found, has_pool=has_pool),
@@ -154,12 +166,12 @@ class Questions:
         job = state.job
         asked = self._rollouts.ask([job.id], PATIENCE)
         if asked is None:
-            return {"no_rollouts": "rollouts are too dear for this farm now"}
+            return {"no_rollouts": "the farm is too large now to be simulated"}
         while not asked.done:
             yield True
         forecast = asked.forecasts.get(job.id)
         if forecast is None:
-            return {"no_rollouts": "rollouts took too long"}
+            return {"no_rollouts": "simulating the farm took too long"}
         start = forecast.dispatch_at
         known, drawn_from = self._rollouts.basis(job)
         return {
@@ -170,6 +182,13 @@ class Questions:
             "past_run_times": known,
             "drawn_from": drawn_from,
         }
+
+    def _with_range(self, found: Waiting) -> Waiting:
+        """Return an answer with a range also where the formula has estimated the dispatch."""
+        if found.method != "formula" or found.dispatch_in_time is None:
+            return found
+        made = self._by_errors(RULES["formula"], found.dispatch_in_time)
+        return msgspec.structs.replace(found, dispatch_range=made)
 
     def _range_of(self, state: JobState, forecast: Forecast, at: float) -> WaitRange | None:
         """Return the range of a forecast, by what became of earlier ones."""
@@ -256,6 +275,16 @@ def _place(
     return sweep.estimates.predecessor_count(place), sweep.estimate_of(state)
 
 
+def _start_of_blocked(
+    state: JobState, scheduler: Scheduler, at: float
+) -> Generator[bool, None, float | None]:
+    """Return when a blocked job is dispatched, by the needs that it still has."""
+    sweep = QueueSweep(scheduler.dispatcher.matching.with_jobs(), scheduler.builders.values(), at)
+    while sweep.step():
+        yield False
+    return BlockedStart(scheduler, at, sweep.estimate_of).of(state)
+
+
 def _why(job: Waiting, *, has_pool: bool) -> str:
     """Return in one sentence why a job waits; empty if it does not."""
     if job.leader is not None:
@@ -269,12 +298,18 @@ def _why(job: Waiting, *, has_pool: bool) -> str:
     if not job.accepting:
         if job.used_up:
             closed = f"closed, {job.used_up} of them because all their uses are taken"
-            return f"all {job.builders} builders that could run it are {closed}"
-        return f"all {job.builders} builders that could run it are drained, failed or leaving"
+            return f"{_all_builders(job.builders)} {closed}"
+        return f"{_all_builders(job.builders)} drained, failed or leaving"
     ahead = "1 job is ahead" if job.ahead == 1 else f"{job.ahead:,} jobs are ahead"
     first = ahead if job.ahead else "it is the next"
     if not job.free:
-        return f"all {job.accepting} builders that could run it are busy, {first}"
+        return f"{_all_builders(job.accepting)} busy, {first}"
     if not job.ahead:
         return f"{first}; {job.free} builders have room, but it is kept for one that suits better"
     return first
+
+
+def _all_builders(count: int) -> str:
+    if count == 1:
+        return "the only builder that could run it is"
+    return f"all {count:,} builders that could run it are"

@@ -17,6 +17,7 @@ from farm.forecasts.dispatch.at_submission import WaitRange
 from farm.forecasts.dispatch.recent_arrivals import RecentArrivals
 from farm.forecasts.dispatch.recent_errors import Lately
 from farm.forecasts.runtime.interface import JobProgress
+from farm.forecasts.runtime.run_time_range import RunTimeRange
 from farm.live.wire.pool_report import LostBuilder
 
 if TYPE_CHECKING:
@@ -61,8 +62,13 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     may_grow: bool = False
     #: seconds until it is dispatched, as estimated; None: no builder could run it
     dispatch_in_time: float | None = None
-    #: the range of that; None: by the formula, which has none
+    #: the range of that; None: it may wait very long, or is never dispatched
     dispatch_range: WaitRange | None = None
+    #: P10 and P90 of its run time; and where these do not bear its declared time out, that, and
+    #: what jobs of its kind take
+    run_time_range: RunTimeRange | None = None
+    unlike_declared: float | None = None
+    kind_time: float | None = None
     #: by which method, and how good that was lately; of rollouts: how many, how many past run times
     #: of its kind there are, and what its run time is drawn from
     method: Method = "formula"
@@ -80,6 +86,7 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     elapsed_time: float | None = None
     done: float | None = None
     remaining_time: float | None = None
+    remaining_range: RunTimeRange | None = None
     #: whose execution serves it too
     leader: str | None = None
     path: tuple[str, ...] = ()

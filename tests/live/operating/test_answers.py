@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 
 from farm.app.jobs.job_descriptions import description_of, method_in_full
-from farm.app.jobs.submission_estimate import SubmissionEstimate
+from farm.app.jobs.job_forecast import clock_time, in_words
 from farm.core import events
 from farm.core.commands import StartJob
 from farm.core.model import Job, Platform
@@ -16,12 +18,15 @@ from farm.core.state.snapshot import JobRecord
 from farm.core.state.working_state import BuilderRequest
 from farm.forecasts.dispatch import recent_errors
 from farm.forecasts.dispatch.at_submission import Forecast, WaitRange
-from farm.forecasts.dispatch.recent_errors import Lately, RecentErrors
+from farm.forecasts.dispatch.recent_errors import ErrorMemory, Lately, RecentErrors
+from farm.forecasts.runtime.estimator_registry import make_estimator
+from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.live.operating.answering import Questions
 from farm.live.operating.answers import Answer, Waiting
 from farm.live.wire.messages import Ask
 from tests.worlds.virtual import Ledger
 
+AFTERNOON = datetime(2026, 3, 2, 14, 0, tzinfo=UTC)
 AMD64 = Platform("amd64", True)
 POOLS = {
     name: PoolSpec(name=name, processors=(processor,), provisioned=processor == "arm64")
@@ -46,7 +51,14 @@ def request(farm: Ledger, pool: str) -> None:
     farm.scheduler.pool(pool).requested[builder.id] = BuilderRequest(builder, 1.0)
 
 
-def told(farm: Ledger, job: str, *, rollouts: Any = None, lately: Any = lambda _: None) -> Waiting:
+def told(
+    farm: Ledger,
+    job: str,
+    *,
+    rollouts: Any = None,
+    lately: Any = lambda _: None,
+    by_errors: Any = lambda *_: None,
+) -> Waiting:
     """Return what is answered about a job."""
     answers = []
     questions = Questions(
@@ -55,6 +67,7 @@ def told(farm: Ledger, job: str, *, rollouts: Any = None, lately: Any = lambda _
         lambda asked, found: answers.append((asked, found)),
         rollouts=rollouts,
         lately=lately,
+        by_errors=by_errors,
     )
     question = Ask("job", job, "token")
     questions.ask(question)
@@ -84,10 +97,9 @@ def test_a_provisioner_may_bring_builders_that_no_estimate_counts(farm: Ledger):
     submit(farm, "elastic", platform=Platform("arm64", True))
     assert not told(farm, "fixed").may_grow
     assert told(farm, "elastic").may_grow
-    estimate = {"job": "j", "dispatch_in_s": 60.0, "run_time_s": 5.0, "completion_in_s": 65.0}
-    said = [SubmissionEstimate(**estimate, ahead=1, may_grow=it).in_words() for it in (True, False)]
-    assert "1m (1 job before it, sooner if more builders come); it will run" in said[0]
-    assert "1m (1 job before it); it will run" in said[1]
+    said = [in_words("j", told(farm, job), 1.0, AFTERNOON) for job in ("elastic", "fixed")]
+    assert said[0].endswith("; sooner if more builders come")
+    assert "sooner" not in said[1]
 
 
 def test_builders_are_busy_or_accept_no_jobs(farm: Ledger):
@@ -95,10 +107,10 @@ def test_builders_are_busy_or_accept_no_jobs(farm: Ledger):
     farm.join("linux-1", pool="linux")
     submit(farm, "a", "b", "c")
     assert told(farm, "a").why == ""
-    assert told(farm, "b").why == "all 1 builders that could run it are busy, it is the next"
-    assert told(farm, "c").why == "all 1 builders that could run it are busy, 1 job is ahead"
+    assert told(farm, "b").why == "the only builder that could run it is busy, it is the next"
+    assert told(farm, "c").why == "the only builder that could run it is busy, 1 job is ahead"
     farm.drain("*")
-    assert told(farm, "c").why == "all 1 builders that could run it are drained, failed or leaving"
+    assert told(farm, "c").why == "the only builder that could run it is drained, failed or leaving"
 
 
 def test_jobs_of_other_platforms_are_ahead_where_builders_run_both(farm: Ledger):
@@ -122,7 +134,7 @@ def test_builders_with_all_their_uses_taken(farm: Ledger):
     submit(farm, "a", "b")
     found = told(farm, "b")
     reason = "closed, 1 of them because all their uses are taken"
-    assert found.why == f"all 1 builders that could run it are {reason}"
+    assert found.why == f"the only builder that could run it is {reason}"
     assert found.dispatch_in_time is not None
 
 
@@ -217,7 +229,7 @@ def test_how_an_estimate_was_made(farm: Ledger):
     assert "as such jobs really ran" in told(farm, "c", rollouts=Rolled(99.0)).differs
     dear = told(farm, "c", rollouts=Rolled(None, dear=True))
     assert (dear.method, dear.dispatch_in_time) == ("formula", formula)
-    assert dear.no_rollouts == "rollouts are too dear for this farm now"
+    assert dear.no_rollouts == "the farm is too large now to be simulated"
 
 
 def test_of_a_very_long_queue_not_all_that_was_told_is_kept(monkeypatch):
@@ -276,7 +288,10 @@ def test_how_good_estimates_were_lately(farm: Ledger):
     )
     job = JobRecord(Job(id="a", service_time=1.0), 1, (0, 0.0, 1), 0.0, 9.0)
     history = description_of(job, [], Answer(at=2.0, job=now))
-    assert method_in_full(history) == f"50 rollouts from 23 past run times of its kind; {said}"
+    assert method_in_full(history) == (
+        "50 simulations of the farm from now on, with run times as of 23 past jobs of its kind; "
+        f"{said}"
+    )
     assert {
         name: history[name] for name in ("rollouts", "estimates_lately", "why_they_differ")
     } == {
@@ -284,3 +299,87 @@ def test_how_good_estimates_were_lately(farm: Ledger):
         "estimates_lately": {"jobs": 50, "within_1_min": 0.68, "within_10_min": 0.96},
         "why_they_differ": "because",
     }
+
+
+def test_a_method_without_ranges_has_those_of_its_errors(farm: Ledger):
+    """All users are told a range: at first a guess, then what the last errors allow."""
+    recent = RecentErrors(lambda _: True)
+    first = recent.range_of("launchpad", 600.0)
+    assert (first.is_proven, first.coverage) == (False, None)
+    assert first.p10_time < 600.0 < first.p90_time
+    for n in range(20):
+        job = Job(id=f"j{n}", service_time=1.0, platform=AMD64)
+        recent.observe(events.EstimateMade(0.0, job.id, "launchpad", 100.0, waiting=1), ())
+        recent.observe(events.AlarmRang(200.0 + n), [StartJob(job, 1, "linux-1", 0)])
+    learned = recent.range_of("launchpad", 100.0)
+    assert learned.is_proven
+    assert 190.0 < learned.p10_time < 210.0 < learned.p90_time < 225.0
+    assert learned.errors == 20
+    assert learned.coverage is not None
+    farm.join("linux-1", pool="linux")
+    submit(farm, "a", "b")
+    found = told(farm, "b", by_errors=recent.range_of)
+    assert found.dispatch_range == recent.range_of("launchpad", found.dispatch_in_time or 0.0)
+
+
+def test_a_memory_of_an_earlier_release_is_read():
+    """It has pairs where this release keeps the range too; a take-over must not lose its jobs."""
+    memory = msgspec.json.decode(b'{"told": {"a": [["rollout", 9.0]]}}', type=ErrorMemory)
+    assert memory.given["a"][0].dispatch_at == 9.0
+    recent = RecentErrors(lambda _: True)
+    recent.memory = memory
+    start = StartJob(Job(id="a", service_time=1.0, platform=AMD64), 1, "linux-1", 0)
+    recent.observe(events.AlarmRang(9.0), [start])
+    assert recent.of("rollout") == Lately(1, 1.0, 1.0)
+
+
+def test_a_blocked_job_is_told_when_it_starts(farm: Ledger):
+    """After the rest of what it needs, one after the other, its delay, and those that wait now."""
+    farm.join("linux-1", pool="linux")
+    submit(farm, "build", service_time=100.0)
+    needing = {"service_time": 30.0, "platform": AMD64}
+    farm.submit(
+        Job(id="test", needs=("build",), needs_delay=20.0, **needing),
+        Job(id="deploy", needs=("test",), **needing),
+        Job(id="group-1", group="g", **needing),
+        Job(id="group-2", group="g", **needing),
+    )
+    farm.at += 40.0
+    waiting, test, deploy, group = (
+        told(farm, name).dispatch_in_time for name in ("group-1", "test", "deploy", "group-2")
+    )
+    assert None not in (waiting, test, deploy, group)
+    assert test >= max(60.0 + 20.0, waiting)
+    assert deploy == test + 30.0
+    assert group >= waiting + 30.0
+    said = in_words("deploy", told(farm, "deploy"), 1.0, AFTERNOON)
+    assert said.startswith("deploy starts in about 2m30s (unproven")
+    assert said.endswith("waiting for the end of test (blocked for 41s)")
+
+
+def test_by_when_a_job_is_done_is_told_as_a_clock_shows_it():
+    """Only where a second of the farm is one of the user's; another day has its name."""
+    assert clock_time(3000.0, 1.0, AFTERNOON) == "14:50"
+    assert clock_time(3010.0, 1.0, AFTERNOON) == "14:51"
+    assert clock_time(86_400.0, 1.0, AFTERNOON) == "Tue 14:00"
+    assert clock_time(30 * 86_400.0, 1.0, AFTERNOON) == "2026-04-01 14:00"
+    assert clock_time(3000.0, 60.0, AFTERNOON) == clock_time(None, 1.0, AFTERNOON) == ""
+
+
+def test_a_declared_time_that_past_runs_do_not_bear_out_is_told():
+    """And it weighs in: the range of this job's run time goes as far."""
+    farm = Ledger(pools=list(POOLS.values()))
+    learned = RuntimeDistribution(make_estimator("learned"))
+    builder = POOLS["linux"].builder(1, 1)
+    for n in range(12):
+        old = Job(id=f"old{n}", service_time=1.0, declared_time=90.0)
+        learned.learn(old, builder, 80.0 + 2 * n, "succeeded")
+    farm.scheduler.estimator = learned
+    submit(farm, "a", declared_time=240.0)
+    submit(farm, "b", declared_time=90.0)
+    doubted, believed = told(farm, "a"), told(farm, "b")
+    assert (doubted.unlike_declared, believed.unlike_declared) == (240.0, None)
+    assert doubted.run_time_range is not None
+    assert doubted.run_time_range.high == 240.0
+    said = in_words("a", doubted, 1.0, AFTERNOON)
+    assert said.endswith("; you said 4 min; this kind takes about 1m31s")
