@@ -103,6 +103,12 @@ JOBS = _of(
         "platform",
         "direction",
     ),
+    _counter(
+        "farm_dispatch_forecasts_total",
+        "Jobs that were told a range (P10 - P90): dispatched within it, earlier, or later.",
+        "platform",
+        "dispatch",
+    ),
 )
 
 BUILDERS = _of(

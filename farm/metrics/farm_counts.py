@@ -38,6 +38,8 @@ from farm.metrics.shares import Shares
 OUTCOMES = ("succeeded", "failed", "cancelled")
 #: jobs whose slowdown the gauge averages
 RECENT = 100
+#: tolerance: a certain estimate is met exactly except for rounding, seconds
+ROUNDING = 1e-6
 #: largest number of jobs on a builder that has a label of its own: larger ones share one
 MOST_JOBS = 16
 #: how a builder goes: when empty, because an operator stopped it, without notice
@@ -161,6 +163,8 @@ class FarmCounts:
         self._matrices: dict[str, _Matrix] = {}
         #: when a waiting job should be dispatched, as estimated at its submission
         self._expected: dict[str, float] = {}
+        #: between which instants it should be dispatched in eight cases of ten
+        self._ranges: dict[str, tuple[float, float]] = {}
         #: how many builders each pool should have, as last planned
         self.desired: dict[Labels, float] = {}
         self._take: dict[type, Callable[[Any], None]] = {
@@ -212,6 +216,8 @@ class FarmCounts:
             self.series.begin(f"farm_job_{span}_seconds", (platform,))
         errors = ((platform, direction) for direction in ("later", "earlier"))
         self.series.begin("farm_dispatch_estimate_error_seconds", *errors)
+        held = ((platform, dispatch) for dispatch in ("within", "earlier", "later"))
+        self.series.begin("farm_dispatch_forecasts_total", *held)
 
     def continue_from(self, ended: Mapping[str, int]) -> None:
         """Continue the count of jobs that ended, by outcome."""
@@ -254,6 +260,8 @@ class FarmCounts:
     def _on_estimate(self, event: EstimateMade) -> None:
         if event.dispatch_at is not None and self._waits(event.job):
             self._expected[event.job] = event.dispatch_at
+            if event.quantiles_at:
+                self._ranges[event.job] = event.quantiles_at[0], event.quantiles_at[-1]
 
     def _on_planned(self, event: PoolPlanned) -> None:
         self.desired[event.pool,] = event.desired
@@ -271,6 +279,12 @@ class FarmCounts:
             direction = "later" if error >= 0 else "earlier"
             labels = (platform, direction)
             self.series.observe("farm_dispatch_estimate_error_seconds", abs(error), labels)
+        if (between := self._ranges.pop(job.id, None)) is not None:
+            low_at, high_at = between
+            dispatch = "within" if at <= high_at + ROUNDING else "later"
+            if at < low_at - ROUNDING:
+                dispatch = "earlier"
+            self.series.add("farm_dispatch_forecasts_total", (platform, dispatch))
         if self.shares is not None:
             self.shares.started(command, at)
 
@@ -278,6 +292,7 @@ class FarmCounts:
         job, outcome = command.job, command.outcome
         self.series.add("farm_jobs_total", (outcome,))
         self._expected.pop(job.id, None)
+        self._ranges.pop(job.id, None)
         jobs = self._jobs_beside.pop(job.id, None)
         if job.matrix is not None:
             self._matrix_member_ended(job.matrix, command.finished_at)

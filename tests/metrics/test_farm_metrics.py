@@ -131,6 +131,25 @@ def test_an_estimate_is_compared_with_the_actual_dispatch(farm, job):
     assert farm.value(name, platform, "earlier") == (0, 0.0)
 
 
+def test_it_is_counted_how_often_ranges_hold(farm, job):
+    """A share of 80 % should start within its range; who watches a farm sees where it does not."""
+    ranges = {"early": (30.0, 40.0), "within": (10.0, 30.0), "late": (5.0, 8.0)}
+    run_job(farm, job("first"), 0.0, "b1", ends_at=0.0)
+    farm.tell(JobsSubmitted(1.0, (job("blocker"),)))
+    for name, (low, high) in ranges.items():
+        quantiles = tuple(low + (high - low) * n / 8 for n in range(9))
+        made = EstimateMade(2.0, name, "rollout", low, "last-3", 1, None, quantiles)
+        farm.tell(JobsSubmitted(2.0, (job(name),)), made)
+    for number, name in enumerate(["blocker", *ranges]):
+        farm.tell(JobFinished(11.0 + number, name, 1, "b1", "succeeded"))
+    farm.metrics.publish(15.0, at_once=True)
+    counted = [
+        farm.value("farm_dispatch_forecasts_total", "amd64/virtual", dispatch)
+        for dispatch in ("within", "earlier", "later")
+    ]
+    assert counted == [1, 1, 1]
+
+
 def test_an_estimate_that_comes_too_late_is_not_kept(farm, job):
     """The job runs already, or has ended: there is nothing to compare the estimate with."""
     farm.tell(JobsSubmitted(0.0, (job("one"),)), EstimateMade(1.0, "one", "farm", 5.0))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from itertools import islice
 from operator import attrgetter
 from pathlib import Path
 
@@ -39,6 +40,9 @@ from farm.forecasts.runtime.boinc import Boinc, previous_version
 from farm.forecasts.runtime.interface import JobProgress, RuntimeEstimator
 from farm.forecasts.runtime.launchpad import Launchpad
 from farm.forecasts.runtime.oracle import Oracle
+from farm.forecasts.runtime.quantiles import RuntimeDistribution
+from farm.forecasts.runtime.run_time_range import MAX_RUNNING, RunTimeRange, range_of
+from farm.forecasts.runtime.run_time_range import RunningAttempt as RunningNow
 from farm.forecasts.runtime.training import Learner
 from farm.live.operating.answers import FarmImage
 from farm.records.bundle import is_bundle
@@ -135,8 +139,12 @@ class RunTime(msgspec.Struct, frozen=True):
     """How long a job will run on one builder, or (``builder`` None) while it waits for any."""
 
     estimate_s: float
+    #: eight jobs of ten run between these; of a job that runs there, from its start on. None: too
+    #: few runs are known
+    p10_s: float | None = None
+    p90_s: float | None = None
     #: the rung of the estimator's ladder, and how many samples it has
-    rung: str
+    rung: str = ""
     samples: int = 0
     builder: str | None = None
     pool: str | None = None
@@ -173,7 +181,8 @@ class RunningAttempt(msgspec.Struct, frozen=True, kw_only=True):
 class LearnedFarm(msgspec.Struct, frozen=True, kw_only=True):
     """An estimator with what it has learned, and the farm that it may be asked about."""
 
-    estimator: RuntimeEstimator
+    #: the estimator, and how long jobs with such estimates really ran
+    learned: RuntimeDistribution
     builders: dict[str, Builder]
     jobs: dict[str, Job]
     #: by job
@@ -181,6 +190,11 @@ class LearnedFarm(msgspec.Struct, frozen=True, kw_only=True):
     #: what a job of BOINC's says beside its size: its bound, and when it is due, seconds from now
     size_bound: float | None = None
     deadline: float | None = None
+
+    @property
+    def estimator(self) -> RuntimeEstimator:
+        """The estimator without the distribution."""
+        return self.learned.estimator
 
     def job(self, job_id: str) -> Job:
         """Return a job of the farm; raises InputError if it is not known."""
@@ -289,7 +303,10 @@ class LearnedFarm(msgspec.Struct, frozen=True, kw_only=True):
             more["remaining_s"] = rest
         if builder is not None and sent is not None:
             more["own_estimate_s"] = own_estimate(sent, builder)
+        spread = self._range(job, builder, 0.0 if attempt is None else attempt.elapsed)
         found = RunTime(
+            p10_s=None if spread is None else spread.low,
+            p90_s=None if spread is None else spread.high,
             estimate_s=estimator.estimate(job, builder),
             rung=basis.rung,
             samples=basis.samples,
@@ -300,6 +317,16 @@ class LearnedFarm(msgspec.Struct, frozen=True, kw_only=True):
             declared_s=job.declared_time,
         )
         return msgspec.structs.replace(found, **more, **self._client_side(job, builder, rest))
+
+    def _range(self, job: Job, builder: Builder | None, elapsed: float) -> RunTimeRange | None:
+        """Return P10 and P90 of a job's run time; ``elapsed``: how long it has run."""
+        attempts = [
+            RunningNow(self.jobs[name], self.builders[one.builder], -one.elapsed, one.elapsed)
+            for name, one in islice(self.running.items(), MAX_RUNNING)
+            if name in self.jobs and one.builder in self.builders
+        ]
+        rest = range_of(self.learned, job, builder, elapsed=elapsed, running=attempts)
+        return rest and RunTimeRange(rest.low + elapsed, rest.high + elapsed)
 
     def _client_side(
         self, job: Job, builder: Builder | None, rest: float | None
@@ -381,7 +408,8 @@ def _of_run(path: Path, name: str | None, at: float | None) -> LearnedFarm:
     estimator = (
         seeded_estimator(scenario, played_again) if own else estimator_named(str(name), scenario)
     )
-    farm, learner = RecordedFarm(scenario, live=run.meta.world == "live"), Learner(estimator)
+    learned = RuntimeDistribution(estimator)
+    farm, learner = RecordedFarm(scenario, live=run.meta.world == "live"), Learner(learned)
     last = 0.0
     for entry in run.entries():
         if at is not None and entry.event.at > at:
@@ -392,7 +420,7 @@ def _of_run(path: Path, name: str | None, at: float | None) -> LearnedFarm:
             learner.take(entry.event)
     asked_at = last if at is None else at
     return LearnedFarm(
-        estimator=estimator,
+        learned=learned,
         builders=farm.builders,
         jobs=farm.jobs,
         running={
@@ -411,7 +439,8 @@ def _of_bundle(path: Path, name: str | None, at: float | None) -> LearnedFarm:
     """Return what an estimator learns from the records of another farm, and that farm."""
     history = history_of(path)
     own = history.scenario.scheduling.runtime_estimates
-    learner = Learner(estimator_named(own if name is None else name, history.scenario))
+    learned = RuntimeDistribution(estimator_named(own if name is None else name, history.scenario))
+    learner = Learner(learned)
     builders: dict[str, Builder] = {}
     jobs: dict[str, Job] = {}
     running: dict[str, tuple[str, float]] = {}
@@ -435,7 +464,7 @@ def _of_bundle(path: Path, name: str | None, at: float | None) -> LearnedFarm:
                 running.pop(event.job, None)
     asked_at = last if at is None else at
     return LearnedFarm(
-        estimator=learner.estimator,
+        learned=learned,
         builders=builders,
         jobs=jobs,
         running={
@@ -453,11 +482,11 @@ def _of_image(image: FarmImage, name: str | None) -> LearnedFarm:
             f"--estimator: found {name!r}; this farm has learned for {own} alone: another one "
             "learns from a run directory"
         )
-    estimator = estimator_named(own, scenario)
+    learned = RuntimeDistribution(estimator_named(own, scenario))
     statistics = image.statistics or {}
     try:
         if statistics.get("estimator") == own:
-            estimator.load(statistics.get("statistics", statistics))
+            learned.load(statistics)
     except StateError as error:
         raise StateError(f"snapshot: statistics: {error}") from None
     records = [*snapshot.running, *snapshot.waiting]
@@ -465,7 +494,7 @@ def _of_image(image: FarmImage, name: str | None) -> LearnedFarm:
     jobs = {} if image.recent is None else {job.id: job for job in image.recent.jobs}
     jobs |= {record.job.id: record.job for record in records}
     return LearnedFarm(
-        estimator=estimator,
+        learned=learned,
         builders={one.builder.id: one.builder for one in snapshot.builders},
         jobs=jobs,
         running={
@@ -498,7 +527,9 @@ def rungs_of(path: Path, names: Iterable[str]) -> list[RungScore]:
     return scores
 
 
-LIKENESS = attrgetter("pool", "estimate_s", "rung", "samples", "speed", "size_scale", "late_s")
+LIKENESS = attrgetter(
+    "pool", "estimate_s", "p10_s", "p90_s", "rung", "samples", "speed", "size_scale", "late_s"
+)
 
 
 def alike(rows: Iterable[RunTime]) -> list[tuple[RunTime, int]]:

@@ -23,6 +23,7 @@ from farm.forecasts.dispatch.builder_pools import NextBuilder
 from farm.forecasts.dispatch.job_estimate import DispatchEstimate, PredecessorGroup
 from farm.forecasts.dispatch.launchpad_formula import RULES
 from farm.forecasts.dispatch.view import JobView
+from farm.forecasts.forecast_words import StartForecast, range_in_words, run_time_in_words
 from farm.terminal.cells import folding, numbers, texts
 from farm.terminal.field_options import Fields, with_fields
 from farm.terminal.options import DEFAULT_DIR, AsJson, Dir, Redis, seconds_of
@@ -33,7 +34,7 @@ from farm.upstream.launchpad import Rules
 
 _COLUMNS = (
     *texts("builder", "pool"),
-    *numbers("speed", "run time", "rest"),
+    *numbers("speed", "run time", "P10 - P90", "rest"),
     *folding("by"),
     *numbers("samples"),
 )
@@ -95,7 +96,8 @@ def show_run_time(
             print_json({"replicas": replicas, "done_in_s": done[0], "builders": done[1]})
         return
     what = wanted.id or f"a job of the kind {wanted.kind}"
-    note(f"{what} ({wanted.platform}), by {learned.estimator.name}")
+    said = run_time_in_words(_forecast(rows[0])) if rows else "runs nowhere"
+    note(f"{what} ({wanted.platform}) {said}, by {learned.estimator.name}")
     if assumed:
         note(f"({assumed})")
     cells = [_cells(row, count) for row, count in alike(rows)]
@@ -103,6 +105,10 @@ def show_run_time(
     if done is not None:
         words = f"{replicas} replicas are done in {format_roughly(done[0])}"
         note(f"{words}, on {', '.join(done[1])}")
+
+
+def _forecast(row: RunTime) -> StartForecast:
+    return StartForecast(run_time=row.estimate_s, run_time_low=row.p10_s, run_time_high=row.p90_s)
 
 
 def _span(text: str | None, option: str) -> float | None:
@@ -135,7 +141,10 @@ def _cells(row: RunTime, count: int) -> tuple[str, ...]:
         sent = ", yet sent: it is idle" if row.sent else ""
         notes.append(f"late by {late}{sent}" if row.late_s else "in time")
     names = name if count == 1 else f"{name} and {count - 1} more"
-    figures = f"{row.speed:g}", format_roughly(row.estimate_s), rest
+    between = ""
+    if row.p10_s is not None and row.p90_s is not None:
+        between = range_in_words(row.p10_s, row.p90_s)
+    figures = f"{row.speed:g}", format_roughly(row.estimate_s), between, rest
     return names, row.pool or "", *figures, "; ".join(notes), f"{row.samples:,}"
 
 
@@ -167,9 +176,10 @@ def estimate(
     The state is a JSON file of builders and jobs, such as farm status --save writes, or the present
     state of a live farm.
 
-    With --run-time: for a builder of speed 1 (as while it waits), and for each builder that may run
-    it, with the rung and the number of samples behind it; for a running job, for its builder, with
-    the remaining time by its progress. A hypothetical job without --size and --declared has the
+    With --run-time: between which times it runs in eight cases of ten (P10 - P90), for a builder of
+    speed 1 (as while it waits), and for each builder that may run it, with the rung and the number
+    of samples behind the estimate; for a running job, for its builder, with the remaining time by
+    its progress. A hypothetical job without --size and --declared has the
     means of its kind's jobs. Builders of a pool with equal estimates share a row; with --json each
     has its own, and --replicas a last one.
 

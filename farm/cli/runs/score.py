@@ -79,7 +79,7 @@ def score(
         _by_part(scores),
         _by("by number of waiting jobs", scores, "by_queue_length"),
     )
-    if any(each.calibration for each in scores):
+    if any(each.calibration and not each.naive for each in scores):
         note(_calibration(scores))
     if plot is not None:
         note(f"Calibration plot written to {plot}")
@@ -88,7 +88,7 @@ def score(
 def _plot(scores: Sequence[Score], path: Path) -> None:
     lines: dict[str, list[tuple[float, float]]] = {"ideal": [(0.0, 0.0), (1.0, 1.0)]}
     for each in scores:
-        if each.calibration:
+        if each.calibration and not each.naive:
             lines[each.name] = [(one.level, one.observed) for one in each.calibration]
     if len(lines) == 1:
         raise InputError("--plot: no estimate of this run has quantiles; only rollouts do")

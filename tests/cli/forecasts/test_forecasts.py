@@ -76,7 +76,10 @@ def test_estimates_of_a_simulated_run_are_scored(farm, tmp_path: Path) -> None:
     assert farm("simulate", "small.yaml", "--out", "run", "--quiet", *sets, *more)[0] == 0
     code, out, _ = farm("admin", "score", "run", "--json", "--plot", "figure.svg")
     assert code == 0
-    scores = {(s["rules"], s["run_times"]): s for s in json.loads(out)}
+    *own, last_waits, throughput = json.loads(out)
+    assert (last_waits["rules"], throughput["rules"]) == ("last-waits", "throughput")
+    assert own[0]["trust"]
+    scores = {(s["rules"], s["run_times"]): s for s in own}
     rules = "launchpad", "rollout"
     assert list(scores) == [(rule, source) for source in ("oracle", "last-3") for rule in rules]
     certain = scores["rollout", "oracle"]

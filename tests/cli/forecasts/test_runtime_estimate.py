@@ -187,7 +187,7 @@ def test_any_estimator_learns_from_a_run(run: Path, name: str, rung: str, sample
 def test_the_table(run: Path):
     """One row for the waiting job, one for builders that are alike."""
     text = shown(run, "--job", "x-000003")
-    assert "x-000003 (amd64/virtual), by boinc" in text
+    assert "x-000003 (amd64/virtual) runs " in text
     assert "(waiting)" in text
     assert "the kind on this builder" in text
 
