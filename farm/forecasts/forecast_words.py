@@ -130,6 +130,16 @@ def start_in_words(forecast: StartForecast) -> str:
     return f"starts {when_in_words(forecast.start_low, forecast.start_high)} ({sure})"
 
 
+def short_start_in_words(forecast: StartForecast) -> str:
+    """Return in which time a job starts, for a table: ``8-12 min``; empty: not known."""
+    if forecast.start is None:
+        return ""
+    if forecast.is_open or forecast.start_low is None or forecast.start_high is None:
+        about = f"about {span_in_words(forecast.start)}"
+        return f"{about}, or very long" if forecast.is_open else about
+    return range_in_words(forecast.start_low, forecast.start_high)
+
+
 def when_in_words(low: float, high: float) -> str:
     """Return a range of instants from now on: ``in 8-12 min``, ``within 3 min``."""
     text = range_in_words(low, high)
@@ -148,6 +158,8 @@ def held_in_words(checked: int, in_time: int) -> str:
     """Return how many of the last jobs started in the range that they were told."""
     if checked == 1:
         return f"the last job so told {'started' if in_time else 'did not start'} in time"
+    if not in_time:
+        return f"of the last {checked} jobs so told, none started in time"
     if checked < MIN_TENTHS:
         return f"of the last {checked} jobs so told, {in_time} started in time"
     tenths = round(10 * in_time / checked)

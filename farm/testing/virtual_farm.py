@@ -22,7 +22,7 @@ from farm.core.model import Job
 from farm.core.state.working_state import JobState
 from farm.forecasts.runtime.interface import JobProgress
 from farm.live.operating.answering import Questions
-from farm.live.operating.answers import Answer
+from farm.live.operating.answers import Answer, Forecasts
 from farm.live.operating.client import FarmClient
 from farm.live.protocol.submissions import with_ended_needs
 from farm.live.redis.keys import Keys
@@ -118,10 +118,15 @@ class VirtualFarm:
     def explain(self, job: str) -> Answer:
         """Return what the scheduler knows of a job: why it waits, why it went where it did."""
         answers: list[Answer] = []
+
+        def keep(_: Ask, answer: Answer | Forecasts) -> None:
+            if isinstance(answer, Answer):
+                answers.append(answer)
+
         questions = Questions(
             self.scheduler,
             lambda: self.at,
-            lambda _, answer: answers.append(answer),
+            keep,
             self._progress,
         )
         questions.ask(Ask("job", job, ""))

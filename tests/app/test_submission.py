@@ -228,8 +228,8 @@ def test_json_lines_name_needs_as_a_list_or_as_in_a_table(tmp_path: Path):
     assert (one.needs, one.needs_delay, two.needs) == (("a", "b:ended"), 5.0, ("a", "b:failed"))
 
 
-def test_a_blocked_job_gets_no_estimate_at_its_submission():
-    """It was said to go at once, as it has no place in line."""
+def test_a_blocked_job_is_told_when_it_starts_at_its_submission():
+    """It was said to go at once, as it has no place in line; then nothing."""
     built = farm.testing.VirtualFarm("mm1")
     built.submit(needing("a"), needing("t", "a"))
 
@@ -240,4 +240,12 @@ def test_a_blocked_job_gets_no_estimate_at_its_submission():
         def ask(self, *_: object) -> Any:
             return built.explain("t")
 
-    assert submission_estimate.estimate_of(Asked(), "t") is None  # type: ignore[arg-type]
+        def status(self) -> Any:
+            return built.operator.status()
+
+    made = submission_estimate.estimate_of(Asked(), "t")  # type: ignore[arg-type]
+    assert made is not None
+    assert made.ahead is None
+    assert made.dispatch_in_s
+    assert made.forecast.startswith("t starts in ")
+    assert "it has been waiting for the end of a" in made.forecast

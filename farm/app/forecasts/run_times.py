@@ -37,11 +37,11 @@ from farm.emulation.behaviour import spec_of
 from farm.emulation.builder import EmulatedBuilder
 from farm.emulation.client_estimate import available, is_anonymous, own_estimate
 from farm.forecasts.runtime.boinc import Boinc, previous_version
-from farm.forecasts.runtime.interface import JobProgress, RuntimeEstimator
+from farm.forecasts.runtime.interface import JobProgress, RuntimeEstimator, RunTimeRange
 from farm.forecasts.runtime.launchpad import Launchpad
 from farm.forecasts.runtime.oracle import Oracle
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
-from farm.forecasts.runtime.run_time_range import MAX_RUNNING, RunTimeRange, range_of
+from farm.forecasts.runtime.run_time_range import MAX_RUNNING, range_of
 from farm.forecasts.runtime.run_time_range import RunningAttempt as RunningNow
 from farm.forecasts.runtime.training import Learner
 from farm.live.operating.answers import FarmImage
@@ -247,6 +247,8 @@ class LearnedFarm(msgspec.Struct, frozen=True, kw_only=True):
             declared_time=declared,
             platform=platform,
         )
+        if size is None and declared is None and self.estimator.basis(made).samples:
+            assumed = ""  # its kind's past runs are enough
         return made, assumed
 
     def _check_size(self, size: float) -> None:

@@ -16,7 +16,7 @@ from farm.app.long_running.snapshots import farm_of
 from farm.assembly import estimator_of, make_rules, pool_specs
 from farm.columns import Floats
 from farm.core.errors import InputError, StateError
-from farm.forecasts.dispatch.at_submission import WaitRange
+from farm.forecasts.dispatch.wait_range import WaitRange
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.live.operating.answers import FarmImage
 from farm.results.formatting import after_caveat, spoken_span

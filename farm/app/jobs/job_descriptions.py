@@ -10,6 +10,7 @@ from farm.app.jobs.job_forecast import forecast_of
 from farm.core.commands import EndJob
 from farm.core.dispatching.decisions import Decision
 from farm.forecasts.dispatch.recent_errors import Lately
+from farm.forecasts.forecast_words import StartForecast
 from farm.live.operating.answers import Answer, Waiting
 from farm.live.store.job_reader import KnownJob, state_of
 from farm.live.store.saved import Try
@@ -91,6 +92,17 @@ def description_of(job: KnownJob, tries: list[Try], answer: Answer | None) -> di
     if answer.decision is not None:
         story["dispatched_because"] = f"{reason_of(answer.decision)} (farm job {job.job.id} --why)"
     return story
+
+
+def start_fields(forecast: StartForecast | None) -> dict[str, object]:
+    """Return when a job starts, as a listing has it; none: not known."""
+    if forecast is None:
+        return {}
+    return {
+        "estimated_dispatch_in_s": forecast.start,
+        "estimated_dispatch_in_p10_s": forecast.start_low,
+        "estimated_dispatch_in_p90_s": forecast.start_high,
+    }
 
 
 def forecast_fields(job: Waiting) -> dict[str, object]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from farm.core.commands import EndJob
+from farm.core.errors import ServerError
 from farm.core.state.working_state import JobStatus
 from farm.forecasts.forecast_words import (
     StartForecast,
@@ -15,7 +18,14 @@ from farm.forecasts.forecast_words import (
     sentence_of,
 )
 from farm.live.operating.answers import Waiting
+from farm.live.operating.client import FarmClient
+from farm.live.store.job_reader import KnownJob, state_of
 
+UNSTARTED = (JobStatus.WAITING.value, JobStatus.BLOCKED.value)
+#: jobs of a listing of which it is asked when they start
+MAX_ASKED = 100
+#: real seconds after which a busy scheduler is not waited for
+ANSWERED_WITHIN = 4.0
 #: real seconds for which a job has just started
 JUST_NOW = 1.0
 #: the past jobs that a share is of, at most, as ranges are remembered
@@ -49,6 +59,23 @@ def forecast_of(job: Waiting) -> StartForecast:
         is_proven=found.is_proven,
         is_open=is_open_ended(start, found.p90_time),
     )
+
+
+def forecasts_of(client: FarmClient, jobs: Iterable[KnownJob]) -> dict[str, StartForecast]:
+    """Return when those of the jobs start that wait or are blocked, as far as it is known.
+
+    A scheduler that is away or too busy is not waited for: the jobs are known without it.
+    """
+    names = [
+        one.job.id for one in jobs if not isinstance(one, EndJob) and state_of(one) in UNSTARTED
+    ]
+    if not names or not client.is_attended():
+        return {}
+    try:
+        answer = client.forecasts(names[:MAX_ASKED], ANSWERED_WITHIN)
+    except ServerError:
+        return {}
+    return {name: forecast_of(one) for name, one in answer.jobs.items()}
 
 
 def goes_at_once(job: Waiting) -> bool:

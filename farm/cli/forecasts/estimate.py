@@ -96,8 +96,8 @@ def show_run_time(
             print_json({"replicas": replicas, "done_in_s": done[0], "builders": done[1]})
         return
     what = wanted.id or f"a job of the kind {wanted.kind}"
-    said = run_time_in_words(_forecast(rows[0])) if rows else "runs nowhere"
-    note(f"{what} ({wanted.platform}) {said}, by {learned.estimator.name}")
+    runs = run_time_in_words(_forecast(rows[0])) if rows else "runs nowhere"
+    note(f"{what} ({wanted.platform}) {runs}, by {learned.estimator.name}")
     if assumed:
         note(f"({assumed})")
     cells = [_cells(row, count) for row, count in alike(rows)]

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
 from farm.app.jobs.filter import JobFilter, JobState
-from farm.app.jobs.job_descriptions import row_of
+from farm.app.jobs.job_descriptions import row_of, start_fields
+from farm.app.jobs.job_forecast import MAX_ASKED, forecasts_of
 from farm.app.long_running.farm_place import reach
 from farm.cli.jobs.job_options import Wanted, Where, filter_of
 from farm.core.errors import InputError
 from farm.core.queues.fair_share.listing import Filter
+from farm.forecasts.forecast_words import StartForecast, short_start_in_words
 from farm.live.store.job_reader import KnownJob, state_of
 from farm.results.formatting import readable_span
 from farm.terminal.cells import Cell, folding, numbers, texts
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     *texts("job", "state", "platform", "kind", "user", "builder"),
-    *numbers("response"),
+    *numbers("starts in", "response"),
     *folding("reason"),
 )
 FIRST_TO_GO = ("kind", "reason", "response", "user", "builder", "platform")
@@ -59,7 +61,8 @@ def jobs(
     """List the jobs of a live farm.
 
     Waiting jobs come first, in dispatch order by platform, then running ones, then ended ones
-    (newest first); ended ones only with state=all, ended, succeeded, failed or cancelled. With
+    (newest first). Of the first 100 that wait it is said in which time eight of ten such jobs
+    start. Ended ones only with state=all, ended, succeeded, failed or cancelled. With
     --json: one object per line.
 
     With --by team, under fair share: for each platform the invocations (teams, or those below
@@ -126,15 +129,19 @@ def jobs(
         found = wanted.found(client, stable=stable, after=after, offset=offset, warn=warn)
         page = islice(found, limit or None)
         if as_json:
-            for one in page:
-                print_json(row_of(one))
+            begin = list(islice(page, MAX_ASKED))
+            forecasts = forecasts_of(client, begin)
+            for one in chain(begin, page):
+                print_json(row_of(one) | start_fields(forecasts.get(one.job.id)))
             return
         shown = list(page)
+        forecasts = forecasts_of(client, shown)
         more = limit > 0 and next(found, None) is not None
     if not shown:
         note(f"no jobs are listed by {wanted.words()}; ended ones too: farm jobs --where state=all")
         return
-    note(Listing(COLUMNS, map(_cells, shown), first_to_go=FIRST_TO_GO))
+    rows = (_cells(one, forecasts.get(one.job.id)) for one in shown)
+    note(Listing(COLUMNS, rows, first_to_go=FIRST_TO_GO))
     if more:
         place = f"--after {shown[-1].job.id}" if stable else f"--offset {offset + limit}"
         remark(f"more: farm jobs {wanted.words()} {place}")
@@ -172,7 +179,7 @@ def _show_waits(by: str, waits: Sequence[JobWaits], limit: int | None, *, as_jso
     )
 
 
-def _cells(job: KnownJob) -> list[Cell]:
+def _cells(job: KnownJob, forecast: StartForecast | None) -> list[Cell]:
     from farm.terminal.console import coloured  # noqa: PLC0415 - rich, for what is shown
 
     row = row_of(job)
@@ -184,6 +191,7 @@ def _cells(job: KnownJob) -> list[Cell]:
         job.job.kind,
         row["user"] or "",
         row["builder"] or "",
+        "" if forecast is None else short_start_in_words(forecast),
         "" if response is None else format_roughly(response),
         row.get("reason") or "",
     ]

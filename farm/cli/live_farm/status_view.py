@@ -11,6 +11,7 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from farm.forecasts.forecast_words import held_in_words
 from farm.live.operating.client import FRESH, FarmClient
 from farm.live.redis.trouble import RedisError, Trouble, trouble_of
 from farm.live.wire.pool_report import FarmStatus
@@ -90,6 +91,9 @@ def _view(client: FarmClient, now: FarmStatus, trouble: Trouble | None) -> Group
     if now.ended:
         top.append(("ended", counted(dict(sorted(now.ended.items())))))
     top.append(("throughput", f"{many(now.ended_last_minute, 'job')} done in the last minute"))
+    if now.forecasts_checked:
+        held = held_in_words(now.forecasts_checked, now.forecasts_in_time)
+        top.append(("forecasts", held.replace("jobs so told", "jobs told a range")))
     builders = counted(now.builders) or Text("none")
     top.append(("builders", Text.assemble(builders, f" on {many(now.hosts, 'host')}")))
     rows = [

@@ -28,7 +28,8 @@ import msgspec
 from farm.core.events import Event, JobStarted
 from farm.core.scheduler import Scheduler
 from farm.core.state.working_state import JobState
-from farm.forecasts.dispatch.at_submission import Forecast, WaitRange, executing
+from farm.forecasts.dispatch.at_submission import Forecast, executing
+from farm.forecasts.dispatch.wait_range import WaitRange
 from farm.forecasts.runtime.interface import latest
 
 LEVELS = tuple(number / 10 for number in range(1, 10))

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import msgspec
-import numpy as np
 
 from farm.core.commands import Command, EndJob, StartJob
 from farm.core.events import EstimateMade, Event
-from farm.forecasts.dispatch.at_submission import WaitRange
+from farm.forecasts.dispatch.wait_range import WaitRange
 
 Kept = TypeVar("Kept", float, bool)
 
@@ -124,6 +124,14 @@ class RecentErrors:
         )
         return Lately(len(errors), one, ten)
 
+    def in_time(self) -> Sequence[bool]:
+        """Return of the last jobs that were told a range whether they started within it.
+
+        Of rollouts, where there are any: the formula then answers for them.
+        """
+        by_method = self.memory.in_range
+        return by_method.get("rollout") or next(iter(by_method.values()), ())
+
     def range_of(self, rules: str, wait: float) -> WaitRange:
         """Return the range of a wait (s) that a method estimates, by its last errors."""
         ratios = self.memory.ratios.get(rules, ())
@@ -131,7 +139,8 @@ class RecentErrors:
         low, high = GUESSED
         is_proven = len(ratios) >= LEAST
         if is_proven:
-            low, high = np.exp(np.quantile(ratios, (0.1, 0.9), method="weibull")).tolist()
+            tenths = statistics.quantiles(ratios, n=10)
+            low, high = math.exp(tenths[0]), math.exp(tenths[-1])
         known = max(0.0, wait) + AT_LEAST
         return WaitRange(
             p10_time=max(0.0, known * low - AT_LEAST),

@@ -7,7 +7,7 @@ is a finite number of seconds, zero or more, whatever the history was.
 from __future__ import annotations
 
 import math
-from typing import ClassVar, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
 import msgspec
 
@@ -55,6 +55,13 @@ def latest(among: dict[str, T], name: str, new: T) -> T:
             del among[next(iter(among))]
     among[name] = found
     return found
+
+
+class RunTimeRange(NamedTuple):
+    """Between these times eight jobs of ten run: seconds, on the builder that was asked about."""
+
+    low: float
+    high: float
 
 
 class Basis(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ import numpy as np
 
 from farm.columns import Floats
 from farm.core.model import Builder, Job
-from farm.forecasts.runtime.interface import speed_of
+from farm.forecasts.runtime.interface import RunTimeRange, speed_of
 from farm.forecasts.runtime.quantiles import RuntimeDistribution, RunTimeSpread, sort_of
 from farm.forecasts.runtime.survival import Running, Survival
 from farm.forecasts.runtime.young_kinds import YoungKinds
@@ -25,13 +25,6 @@ LEVELS = (0.1, 0.9)
 #: running attempts that are looked at: a large farm has more than an answer may take time for
 MAX_RUNNING = 200
 NORMAL = NormalDist()
-
-
-class RunTimeRange(NamedTuple):
-    """Seconds, on the builder that was asked about; at speed 1 without one."""
-
-    low: float
-    high: float
 
 
 class RunningAttempt(NamedTuple):

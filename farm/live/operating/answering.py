@@ -14,12 +14,13 @@ from farm.core.model import Job
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.scheduler import Scheduler
 from farm.core.state.working_state import JobState, JobStatus
-from farm.forecasts.dispatch.at_submission import Forecast, WaitRange
+from farm.forecasts.dispatch.at_submission import Forecast
 from farm.forecasts.dispatch.forecast_intervals import ForecastCalibration, groups_of
 from farm.forecasts.dispatch.in_steps import QueueSweep
-from farm.forecasts.dispatch.recent_errors import Lately
+from farm.forecasts.dispatch.recent_errors import GUESSED, Lately
+from farm.forecasts.dispatch.wait_range import WaitRange
 from farm.forecasts.runtime.interface import JobProgress, RuntimeEstimator
-from farm.live.operating.answers import RULES, Answer, Source, Waiting, why_they_differ
+from farm.live.operating.answers import RULES, Answer, Forecasts, Source, Waiting, why_they_differ
 from farm.live.operating.blocked_start import BlockedStart
 from farm.live.operating.run_time_answers import run_time_fields
 from farm.live.wire.messages import Ask
@@ -32,6 +33,8 @@ RangeByErrors = Callable[[str, float], WaitRange | None]
 PATIENCE = 2.0
 #: needs of a blocked job that an explanation names
 SHOWN_NEEDS = 5
+#: jobs whose starts one question is about
+MAX_FORECASTS = 200
 #: questions that wait for an answer; with a million waiting jobs one takes about two seconds
 MAX_QUESTIONS = 100
 
@@ -72,7 +75,7 @@ class Questions:
         self,
         scheduler: Scheduler,
         clock: Callable[[], float],
-        reply: Callable[[Ask, Answer], None],
+        reply: Callable[[Ask, Answer | Forecasts], None],
         progress: ProgressOf = lambda _: None,
         rollouts: RolloutAnswers | None = None,
         lately: Callable[[str], Lately | None] = lambda _: None,
@@ -88,7 +91,7 @@ class Questions:
         self._calibration = calibration or ForecastCalibration()
         self._by_errors = by_errors
         self._waiting: deque[Ask] = deque()
-        self._work: Generator[bool, None, Answer] | None = None
+        self._work: Generator[bool, None, Answer | Forecasts] | None = None
 
     def ask(self, question: Ask) -> bool:
         """Let a question wait for its turn; False: too many wait already."""
@@ -103,7 +106,8 @@ class Questions:
             return False
         question = self._waiting[0]
         if self._work is None:
-            self._work = self._answering(question, self._clock())
+            answering = self._forecasting if question.about == "forecasts" else self._answering
+            self._work = answering(question, self._clock())
         try:
             return not next(self._work)
         except StopIteration as done:
@@ -159,29 +163,73 @@ class Questions:
         )
         return Answer(at=at, job=found, decision=decision)
 
+    def _forecasting(self, question: Ask, at: float) -> Generator[bool, None, Forecasts]:
+        """Return when several jobs start: by the same rollouts, or one look at the queue."""
+        jobs = self._scheduler.jobs
+        asked = (jobs.get(name) for name in question.jobs[:MAX_FORECASTS])
+        states = [one for one in asked if one is not None and (one.leader or one).slot is None]
+        rolled = yield from self._all_rolled(states, at)
+        sweep: QueueSweep | None = None
+        found: dict[str, Waiting] = {}
+        for state in states:
+            fields = dict(rolled.get(state.job.id, {}))
+            if fields.get("method") is None:
+                if sweep is None:
+                    sweep = _sweep(self._scheduler, at)
+                    while sweep.step():
+                        yield False
+                fields["dispatch_in_time"] = _by_formula(state, self._scheduler, sweep, at)
+            fields |= run_time_fields(state.leader or state, self._scheduler, at, None, 0.0)
+            waiting = Waiting(
+                status=state.status.value,
+                attempts=state.attempts,
+                submitted_at=state.submitted_at,
+                queued_at=state.queued_at,
+                estimated_time=state.estimated_time,
+                ahead=None if state.status is JobStatus.BLOCKED else 0,
+                leader=None if state.leader is None else state.leader.job.id,
+            )
+            found[state.job.id] = self._with_range(msgspec.structs.replace(waiting, **fields))
+            yield False
+        return Forecasts(at=at, jobs=found)
+
     def _rolled(self, state: JobState, at: float) -> Generator[bool, None, dict[str, object]]:
         """Return the rollouts' answer on a waiting job; empty: there is none."""
-        if self._rollouts is None:
+        rolled = yield from self._all_rolled([state], at)
+        return rolled.get(state.job.id, {})
+
+    def _all_rolled(
+        self, states: Sequence[JobState], at: float
+    ) -> Generator[bool, None, dict[str, dict[str, object]]]:
+        """Return the rollouts' answers on waiting jobs; without any: they are not wanted."""
+        if self._rollouts is None or not states:
             return {}
-        job = state.job
-        asked = self._rollouts.ask([job.id], PATIENCE)
+        names = [state.job.id for state in states]
+        asked = self._rollouts.ask(names, PATIENCE)
         if asked is None:
-            return {"no_rollouts": "the farm is too large now to be simulated"}
+            too_large = "the farm is too large now to be simulated"
+            return {name: {"no_rollouts": too_large} for name in names}
         while not asked.done:
             yield True
-        forecast = asked.forecasts.get(job.id)
-        if forecast is None:
-            return {"no_rollouts": "simulating the farm took too long"}
-        start = forecast.dispatch_at
-        known, drawn_from = self._rollouts.basis(job)
-        return {
-            "method": "rollouts",
-            "dispatch_in_time": None if start is None else max(0.0, start - at),
-            "dispatch_range": self._range_of(state, forecast, at),
-            "rollouts": asked.rollouts,
-            "past_run_times": known,
-            "drawn_from": drawn_from,
-        }
+        found: dict[str, dict[str, object]] = {}
+        for state in states:
+            forecast = asked.forecasts.get(state.job.id)
+            if forecast is None:
+                found[state.job.id] = {"no_rollouts": "simulating the farm took too long"}
+                continue
+            start = forecast.dispatch_at
+            known, drawn_from = self._rollouts.basis(state.job)
+            found[state.job.id] = {
+                "method": "rollouts",
+                "dispatch_in_time": None if start is None else max(0.0, start - at),
+                "dispatch_range": self._range_of(
+                    state, forecast, at, are_guesses=drawn_from == "estimate" and asked.rollouts > 1
+                ),
+                "rollouts": asked.rollouts,
+                "past_run_times": known,
+                "drawn_from": drawn_from,
+            }
+        return found
 
     def _with_range(self, found: Waiting) -> Waiting:
         """Return an answer with a range also where the formula has estimated the dispatch."""
@@ -190,12 +238,25 @@ class Questions:
         made = self._by_errors(RULES["formula"], found.dispatch_in_time)
         return msgspec.structs.replace(found, dispatch_range=made)
 
-    def _range_of(self, state: JobState, forecast: Forecast, at: float) -> WaitRange | None:
-        """Return the range of a forecast, by what became of earlier ones."""
+    def _range_of(
+        self, state: JobState, forecast: Forecast, at: float, *, are_guesses: bool
+    ) -> WaitRange | None:
+        """Return the range of a forecast, by what came of earlier ones.
+
+        ``are_guesses``: no run times are known yet.
+        """
         if not forecast.quantiles_at:
             return None
         waits = [max(0.0, instant - at) for instant in forecast.quantiles_at]
-        return self._calibration.range_of(groups_of(state), waits)
+        found = self._calibration.range_of(groups_of(state), waits)
+        if found.is_proven or not are_guesses:
+            return found
+        # where run times are taken as estimated, the rollouts do not differ: none of them is sure
+        median = waits[len(waits) // 2]
+        low, high = (median * multiple for multiple in GUESSED)
+        return msgspec.structs.replace(
+            found, p10_time=min(found.p10_time, low), p90_time=max(found.p90_time, high)
+        )
 
 
 def _known_at_once(state: JobState, scheduler: Scheduler) -> tuple[Waiting, bool]:
@@ -279,10 +340,24 @@ def _start_of_blocked(
     state: JobState, scheduler: Scheduler, at: float
 ) -> Generator[bool, None, float | None]:
     """Return when a blocked job is dispatched, by the needs that it still has."""
-    sweep = QueueSweep(scheduler.dispatcher.matching.with_jobs(), scheduler.builders.values(), at)
+    sweep = _sweep(scheduler, at)
     while sweep.step():
         yield False
-    return BlockedStart(scheduler, at, sweep.estimate_of).of(state)
+    return _by_formula(state, scheduler, sweep, at)
+
+
+def _sweep(scheduler: Scheduler, at: float) -> QueueSweep:
+    lanes = scheduler.dispatcher.matching.with_jobs()
+    return QueueSweep(lanes, scheduler.builders.values(), at)
+
+
+def _by_formula(
+    state: JobState, scheduler: Scheduler, sweep: QueueSweep, at: float
+) -> float | None:
+    """Return when a waiting or blocked job is dispatched, by a sweep that is over."""
+    if state.status is JobStatus.BLOCKED:
+        return BlockedStart(scheduler, at, sweep.estimate_of).of(state)
+    return sweep.estimate_of(state.leader or state)
 
 
 def _why(job: Waiting, *, has_pool: bool) -> str:

@@ -13,11 +13,10 @@ from farm.core.dispatching.decisions import Decision
 from farm.core.queues.fair_share.turn_explanation import Turn
 from farm.core.rules import Choices
 from farm.core.state.snapshot import FarmSnapshot
-from farm.forecasts.dispatch.at_submission import WaitRange
 from farm.forecasts.dispatch.recent_arrivals import RecentArrivals
 from farm.forecasts.dispatch.recent_errors import Lately
-from farm.forecasts.runtime.interface import JobProgress
-from farm.forecasts.runtime.run_time_range import RunTimeRange
+from farm.forecasts.dispatch.wait_range import WaitRange
+from farm.forecasts.runtime.interface import JobProgress, RunTimeRange
 from farm.live.wire.pool_report import LostBuilder
 
 if TYPE_CHECKING:
@@ -101,6 +100,13 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     job: Waiting | None = None
     decision: Decision | None = None
+
+
+class Forecasts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the scheduler knows of when jobs start; those that have started are left out."""
+
+    at: float
+    jobs: dict[str, Waiting] = {}
 
 
 class Refusal(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Literal, Self
 
@@ -18,7 +18,7 @@ from farm.core.errors import InputError, ServerError
 from farm.core.events import JobsSubmitted
 from farm.core.model import Job
 from farm.core.state.snapshot import BuilderRecord
-from farm.live.operating.answers import Answer, FarmImage, ImageName, Refusal
+from farm.live.operating.answers import Answer, FarmImage, Forecasts, ImageName, Refusal
 from farm.live.redis.connection import (
     SOCKET_TIMEOUT,
     Connection,
@@ -308,7 +308,12 @@ class FarmClient(Sender):
         self, about: Literal["decision", "job"], job: str, timeout: float = ANSWER_TIMEOUT
     ) -> Answer:
         """Ask the scheduler's process; raises ServerError on a time-out."""
-        return self._decoded(self._answer_to(about, job, timeout), Answer)
+        return self._decoded(self._answer_to(Ask(about, job, new_token()), timeout), Answer)
+
+    def forecasts(self, jobs: Sequence[str], timeout: float = ANSWER_TIMEOUT) -> Forecasts:
+        """Ask the scheduler's process when jobs start; raises ServerError on a time-out."""
+        question = Ask("forecasts", "", new_token(), tuple(jobs))
+        return self._decoded(self._answer_to(question, timeout), Forecasts)
 
     def catch_up(self) -> None:
         """Wait until all jobs submitted so far have been read, if a scheduler is running.
@@ -341,7 +346,9 @@ class FarmClient(Sender):
     def image(self, timeout: float = 2 * ANSWER_TIMEOUT) -> FarmImage:
         """Return an image of the whole farm; raises ServerError if no scheduler answers."""
         self.status()
-        name = self._decoded(self._answer_to("farm", "", timeout), ImageName).image
+        name = self._decoded(
+            self._answer_to(Ask("farm", "", new_token()), timeout), ImageName
+        ).image
         key, pieces = self.keys.image(name), list[bytes]()
         while found := self._client.lrange(key, len(pieces), len(pieces)):
             pieces += found
@@ -349,11 +356,9 @@ class FarmClient(Sender):
             raise ServerError("the farm's image is gone already: ask again")
         return self._decoded(b"".join(pieces), FarmImage)
 
-    def _answer_to(
-        self, about: Literal["decision", "job", "farm"], job: str, timeout: float
-    ) -> bytes:
-        token = uuid.uuid4().hex
-        self.send(Ask(about, job, token))
+    def _answer_to(self, question: Ask, timeout: float) -> bytes:
+        token = question.reply_to
+        self.send(question)
         deadline = time.monotonic() + timeout
         while (left := deadline - time.monotonic()) > 0:
             # shorter than the time after which the connection itself is given up
@@ -378,6 +383,11 @@ class FarmClient(Sender):
     def remember(self, pool: str, value: bytes) -> None:
         """Save a provisioner's memory for its next start."""
         self._client.hset(self.keys.provisioner, pool, value)
+
+
+def new_token() -> str:
+    """Return a name under which an answer is fetched."""
+    return uuid.uuid4().hex
 
 
 def _comes_true(there: Callable[[], bool], timeout: float) -> bool:

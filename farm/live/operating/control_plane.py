@@ -167,12 +167,15 @@ class ControlPlane:
         while self._ended_at and self._ended_at[0] < now - MINUTE:
             self._ended_at.popleft()
         status = self._farm.status()
+        in_time = self._learned.errors.in_time()
         lost = self._lost.lately(now)
         return replace(
             status,
             builders=status.builders | ({"lost": len(lost)} if lost else {}),
             written_at=self._notices.server_time(),
             ended_last_minute=len(self._ended_at),
+            forecasts_checked=len(in_time),
+            forecasts_in_time=sum(in_time),
             lost=lost,
             max_backlog=self._scenario.live.max_backlog,
         )

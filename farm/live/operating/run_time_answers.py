@@ -8,11 +8,11 @@ from itertools import islice
 from farm.core.model import Builder
 from farm.core.scheduler import Scheduler
 from farm.core.state.working_state import JobState
+from farm.forecasts.runtime.interface import RunTimeRange
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.forecasts.runtime.run_time_range import (
     MAX_RUNNING,
     RunningAttempt,
-    RunTimeRange,
     range_of,
 )
 

@@ -170,10 +170,12 @@ class GiveUpBuilder(_Report, frozen=True, tag="give-up"):
 class Ask(_Report, frozen=True, tag="ask"):
     """A question to the scheduler's process; the answer is pushed on the list ``reply_to``."""
 
-    #: ``farm``: the whole of it, a FarmImage (``job`` is empty then)
-    about: Literal["decision", "job", "farm"]
+    #: ``farm``: the whole of it, a FarmImage; ``forecasts``: when the ``jobs`` start (``job`` is
+    #: empty then)
+    about: Literal["decision", "job", "farm", "forecasts"]
     job: str
     reply_to: str
+    jobs: tuple[str, ...] = ()
 
 
 HostReport = HostUp | Beat | HostLeft | BuilderEvent

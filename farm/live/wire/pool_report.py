@@ -110,6 +110,9 @@ class FarmStatus(msgspec.Struct, frozen=True, kw_only=True):
     queues: dict[str, int] = {}
     #: jobs that succeeded or failed in the last real minute
     ended_last_minute: int = 0
+    #: of the last jobs that were told a range of their start: how many have started, and in time
+    forecasts_checked: int = 0
+    forecasts_in_time: int = 0
     #: jobs that may wait, and bytes of submissions that may lie in Redis: more are refused
     max_waiting: int = 2_000_000
     max_backlog: int = 1_000_000_000

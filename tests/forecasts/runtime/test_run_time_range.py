@@ -8,8 +8,9 @@ import pytest
 
 from farm.core.model import Builder, Job
 from farm.forecasts.runtime.estimator_registry import make_estimator
+from farm.forecasts.runtime.interface import RunTimeRange
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
-from farm.forecasts.runtime.run_time_range import RunningAttempt, RunTimeRange, range_of
+from farm.forecasts.runtime.run_time_range import RunningAttempt, range_of
 
 ONE = Builder(id="one", pool="p", index=0)
 FAST = Builder(id="fast", pool="p", index=1, speed=2.0)

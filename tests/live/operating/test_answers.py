@@ -17,8 +17,9 @@ from farm.core.pools.spec import PoolSpec
 from farm.core.state.snapshot import JobRecord
 from farm.core.state.working_state import BuilderRequest
 from farm.forecasts.dispatch import recent_errors
-from farm.forecasts.dispatch.at_submission import Forecast, WaitRange
+from farm.forecasts.dispatch.at_submission import Forecast
 from farm.forecasts.dispatch.recent_errors import ErrorMemory, Lately, RecentErrors
+from farm.forecasts.dispatch.wait_range import WaitRange
 from farm.forecasts.runtime.estimator_registry import make_estimator
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.live.operating.answering import Questions
@@ -206,7 +207,7 @@ class Rolled:
 
     def basis(self, job: Job) -> tuple[int, str]:
         """Return that three run times are known."""
-        assert job.id == self.jobs[0]
+        assert job.id in self.jobs
         return 3, "all kinds"
 
 
@@ -383,3 +384,35 @@ def test_a_declared_time_that_past_runs_do_not_bear_out_is_told():
     assert doubted.run_time_range.high == 240.0
     said = in_words("a", doubted, 1.0, AFTERNOON)
     assert said.endswith("; you said 4 min; this kind takes about 1m31s")
+
+
+def test_several_jobs_are_told_when_they_start_by_the_same_rollouts(farm: Ledger):
+    """A listing asks once: for each job the farm would be simulated again."""
+    farm.join("linux-1", pool="linux")
+    submit(farm, "a", "b", "c")
+    farm.submit(Job(id="t", needs=("c",), service_time=9.0, platform=AMD64))
+    answers: list[Any] = []
+    asked: list[Any] = []
+
+    class Dear(Rolled):
+        def ask(self, jobs: Any, patience: float) -> Rolled | None:
+            asked.append(tuple(jobs))
+            return super().ask(jobs, patience)
+
+    for rollouts in (Dear(None, dear=True), Rolled(20.0)):
+        questions = Questions(
+            farm.scheduler,
+            lambda: farm.at,
+            lambda _, found: answers.append(found),
+            rollouts=rollouts,
+        )
+        questions.ask(Ask("forecasts", "", "token", ("b", "a", "c", "t", "unknown")))
+        before = len(answers)
+        while questions.step() or len(answers) == before:
+            pass
+    by_formula, rolled = answers
+    assert asked == [("b", "c", "t")]
+    assert list(by_formula.jobs) == ["b", "c", "t"]
+    times = [one.dispatch_in_time for one in by_formula.jobs.values()]
+    assert times == sorted(times)
+    assert [one.method for one in rolled.jobs.values()] == ["rollouts", "formula", "formula"]

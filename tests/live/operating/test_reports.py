@@ -30,7 +30,7 @@ from farm.core.events import (
 from farm.core.model import Builder, Job, Platform
 from farm.core.pools.spec import MAX_STARTS
 from farm.forecasts.dispatch.forecast_intervals import ForecastCalibration
-from farm.forecasts.dispatch.recent_errors import Lately
+from farm.forecasts.dispatch.recent_errors import Given, Lately
 from farm.live.operating import client as client_module
 from farm.live.operating import control_plane, images, reporting
 from farm.live.operating.answers import BUSY
@@ -187,7 +187,7 @@ def test_the_next_scheduler_knows_how_right_estimates_were(lead: Lead):
         calibration.calibrate(("amd64",), 0.0, name, [50.0 + n for n in range(9)])
     calibration.dispatched("a", 44.0)
     job = Job(id="c", service_time=1.0, platform=Platform("amd64"))
-    control._learned.errors.memory.given["c"] = [("rollout", 10.0)]
+    control._learned.errors.memory.given["c"] = [Given("rollout", 10.0)]
     control.observe(AlarmRang(50.0), [StartJob(job, 1, "linux-1", 0)])
     control.turn()
     leader.commit()
