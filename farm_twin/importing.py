@@ -14,6 +14,7 @@ from farm.records.attempt import Attempt
 from farm.records.attempt_columns import AttemptColumns
 from farm.records.bundle import Bundle, bundle_of, is_bundle, read_bundle, refuse_other_folder
 from farm.records.foreign_columns import is_above_header
+from farm.records.needs_of_attempts import set_needs
 from farm.records.reading import FIRST, OnShare, Reading, unseen
 from farm.records.resolution import resolution_of
 from farm.records.sifting import sifted
@@ -106,6 +107,7 @@ def import_files(
         resolution = exact.time
         if exact.slivers:
             reading.noted[_rounded(exact.time)] += exact.slivers
+        set_needs(attempts, reading, resolution)
     return bundle_of(source, attempts, reading, resolution, zone or UTC)
 
 

@@ -61,7 +61,9 @@ class Attempt(msgspec.Struct, kw_only=True, gc=False, omit_defaults=True, rename
     needs: tuple[str, ...] = ()
     #: how long after the end of the last of these it came, seconds; None: as the instants say
     needs_delay: float | None = None
-    #: its concurrency group: a newer run of the group cancels what is left of an older one
+    #: whether its system says what it needs: nothing, where ``needs`` is empty
+    needs_known: bool = False
+    #: its concurrency group, and how that goes about it, as in ``Job.group``
     group: str = ""
 
     @property

@@ -160,13 +160,13 @@ def _step_of_instants(attempts: AttemptColumns) -> float:
     if len(attempts.ran) < LIMITS.min_jobs:
         return 0.0
     arrivals, starts, ends = (
-        _step_of(instants)
+        step_of(instants)
         for instants in (attempts.submitted_at, attempts.started_at, attempts.finished_at)
     )
     pairs = [(starts, arrivals), (ends, starts)]
     waits = attempts.waited[attempts.waited > 0]
     if len(np.unique(waits)) >= LIMITS.min_distinct_of_many:
-        pairs.append((_step_of(waits), arrivals))  # starts are arrivals and rounded waits
+        pairs.append((step_of(waits), arrivals))  # starts are arrivals and rounded waits
     rounded = [
         step
         for step, before in pairs
@@ -195,8 +195,8 @@ def rounded_step(attempts: AttemptColumns) -> float:
     have_waited = len(waits) >= LIMITS.min_waited
     are_distinct = have_waited and len(np.unique(waits)) >= LIMITS.min_distinct_of_many
     step_of_waits = _step_of_spans(waits) if have_waited else 0.0
-    step_of_starts = _step_of(started_at)
-    step_of_ends = _step_of(finished_at)
+    step_of_starts = step_of(started_at)
+    step_of_ends = step_of(finished_at)
     step_of_run_times = _step_of_spans(run_times[run_times > 0])
 
     pairs = []
@@ -205,7 +205,7 @@ def rounded_step(attempts: AttemptColumns) -> float:
     if are_distinct or (is_one_step and step_of_waits >= LIMITS.min_step_of_one):
         pairs.append((step_of_waits, step_of_ends))
     if are_distinct:
-        pairs.append((_step_of(started_at[has_waited]), step_of_ends))
+        pairs.append((step_of(started_at[has_waited]), step_of_ends))
     if len(np.unique(run_times)) > 1 or step_of_run_times >= LIMITS.min_step_of_one:
         pairs.append((step_of_run_times, step_of_starts))
     step = max((step for step, other in pairs if other < step), default=0.0)
@@ -235,7 +235,7 @@ def _step_of_spans(times: Floats) -> float:
     return next((step for step in steps if _are_multiples(times, step)), 0.0)
 
 
-def _step_of(instants: Floats) -> float:
+def step_of(instants: Floats) -> float:
     """Return the largest step of which instants are multiples, seconds; 0: there is none."""
     return next((step for step in STEPS if _are_multiples(instants, step)), 0.0)
 

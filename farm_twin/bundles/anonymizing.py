@@ -8,13 +8,14 @@ from collections import Counter
 
 import msgspec
 
+from farm.core.jobs.groups import group_of
 from farm.core.jobs.needs import renamed
 from farm.records.attempt import Attempt
 from farm.records.bundle import Bundle
 from farm.records.reading import UNREADABLE, SourceFile
 
-NAMES = ("id", "job", "runner", "kind", "matrix", "user", "group")
-"""What an anonymized bundle has hashes of, beside the values of attributes."""
+NAMES = ("id", "job", "runner", "kind", "matrix", "user")
+"""What an anonymized bundle has hashes of, beside the values of attributes, and groups' names."""
 
 
 def anonymized(bundle: Bundle) -> Bundle:
@@ -36,7 +37,12 @@ def anonymized(bundle: Bundle) -> Bundle:
         if one.level:  # a number, and no name: jobs go by it
             attributes["level"] = str(one.level)
         needs = renamed(one.needs, hashed)
-        return msgspec.structs.replace(one, attributes=attributes, needs=needs, **names)
+        group = group_of(one.group).name
+        # how it limits its jobs is no name
+        group = f"{hashed(group)}{one.group[len(group) :]}"
+        return msgspec.structs.replace(
+            one, attributes=attributes, needs=needs, group=group, **names
+        )
 
     files = [
         SourceFile(f"file-{number}", "", one.bytes)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 import msgspec
 
 from farm.core.errors import InputError
+from farm.core.jobs.needs import need_of, renamed
 from farm.records.attempt import Attempt, grouped
 from farm.records.bundle import Bundle
 from farm.units import many
@@ -58,8 +59,9 @@ def scaled(
         first_at = _first_at(release)
         for number, at in enumerate(begins):
             name = f"{mark}{number + 1}" if number else ""
+            ends = {one.id: one.finished_at or 0.0 for one in release}
             found.extend(
-                _again(one, at + (one.arrived_at - first_at), name, service_times)
+                _again(one, at + (one.arrived_at - first_at), name, service_times, ends)
                 for one in release
             )
     left_out = {
@@ -82,8 +84,14 @@ def scaled(
             f": {len(found):,} jobs for {len(there):,}, which is {len(found) / len(there):.2f} "
             f"times as many; {DRAWS} seeds' draws have {min(sizes):,} to {max(sizes):,}"
         )
-    if any(attempt.needs for attempt in there):
-        done += "; jobs come when they are drawn to, not when others end that released them"
+    cut = sum(
+        any(need_of(text).job not in ids for text in one.needs)
+        for release in releases
+        for ids in [{one.id for one in release}]
+        for one in release
+    )
+    if cut:
+        done += f"; {cut:,} of the recorded jobs come without needs that are of another release"
     return bundle.derived(found, left_out, noted, done, window=bundle.manifest.window)
 
 
@@ -144,7 +152,20 @@ def _drawn(
             yield release, [_first_at(release), *again][:copies]
 
 
-def _again(one: Attempt, arrived_at: float, name: str, factor: float) -> Attempt:
+def _again(
+    one: Attempt, arrived_at: float, name: str, factor: float, ends: Mapping[str, float]
+) -> Attempt:
+    """Return an attempt of a release that begins at another instant, for a repetition under a name.
+
+    It needs what it needed of its release, whose recorded ``ends`` say how long after them it came.
+    """
+    needed = [text for text in one.needs if need_of(text).job in ends]
+    delay = None
+    if needed:
+        last_end = max(ends[need_of(text).job] for text in needed)
+        delay = max(0.0, one.arrived_at - last_end)
+        if one.needs_delay is not None:
+            delay = one.needs_delay
     return msgspec.structs.replace(
         one,
         id=one.id + name,
@@ -155,8 +176,6 @@ def _again(one: Attempt, arrived_at: float, name: str, factor: float) -> Attempt
         started_at=arrived_at,
         finished_at=arrived_at + (one.ran or 0.0) * factor,
         runner="",
-        # releases are drawn one by one, so a run's jobs no longer follow each other
-        needs=(),
-        needs_delay=None,
-        group="",
+        needs=renamed(needed, lambda job: job + name),
+        needs_delay=delay,
     )

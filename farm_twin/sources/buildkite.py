@@ -2,11 +2,16 @@
 
 A job waits for an agent from ``runnable_at``: ``created_at`` is when it joined the build, and
 ``scheduled_at`` may be earlier still. Only jobs of the type ``script`` are work.
+
+What a job needs is said by ``depends_on``, of itself or of its step; it names steps, or groups of
+them. A job without it needs all that comes before the last wait step ahead of it. A build without
+either says nothing: its jobs may have been created by others, or have nothing to wait for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -36,8 +41,9 @@ _NO_DEMAND = frozenset(
         "platform_limiting",
     ]
 )
+_WAITER = "waiter"
 #: the types of jobs, of which only the first is work
-_TYPES = ("script", "waiter", "manual", "trigger")
+_TYPES = ("script", _WAITER, "manual", "trigger")
 _OF_THE_FARM = {"agent_stop", "agent_refused", "agent_incompatible", "stack_error"}
 AGENT_LOST = -1
 """The exit status of a job whose agent went silent; then there may be no reason."""
@@ -48,12 +54,43 @@ class _Agent(msgspec.Struct):
     hostname: str | None = None
 
 
+class _Dependency(msgspec.Struct):
+    """A step that another depends on, as the pipeline's file has it, or the API."""
+
+    step: str | None = None
+    step_key: str | None = None
+    key: str | None = None
+    allow_failure: bool = False
+
+    @property
+    def name(self) -> str:
+        """The key of the step."""
+        return self.step or self.step_key or self.key or ""
+
+
+_Dependencies = str | list[str | _Dependency] | msgspec.UnsetType | None
+
+
+class _Step(msgspec.Struct):
+    id: str | None = None
+    key: str | None = None
+    depends_on: _Dependencies = msgspec.UNSET
+
+
 class _Job(msgspec.Struct):
     id: str
     type: str = "script"
     state: str = ""
     name: str | None = None
     step_key: str | None = None
+    group_key: str | None = None
+    step: _Step | None = None
+    depends_on: _Dependencies = msgspec.UNSET
+    allow_dependency_failure: bool | None = None
+    #: of a wait step
+    continue_on_failure: bool | None = None
+    group: str | None = msgspec.field(name="concurrency_group", default=None)
+    limit_of_group: int | None = msgspec.field(name="concurrency", default=None)
     created_at: str | None = None
     runnable_at: str | None = None
     started_at: str | None = None
@@ -146,8 +183,11 @@ def _of_build(build: _Build, reading: Reading) -> Iterator[Attempt]:
         for job in jobs
         if job.retry_source and job.retry_source.job_id
     }
+    needs = _needs(jobs, before)
     for attempt in reading.attempts(jobs, partial(_attempt, build)):
         attempt.job = _first(attempt.id, before)
+        if attempt.job in needs:
+            attempt.needs, attempt.needs_known = needs[attempt.job], True
         yield attempt
 
 
@@ -157,6 +197,70 @@ def _first(job: str, before: dict[str, str]) -> str:
     while (earlier := before.get(job, job)) not in seen:
         seen.add(job := earlier)
     return job
+
+
+def _dependencies(job: _Job) -> _Dependencies:
+    """Return what a job says that it depends on; unset: nothing is said."""
+    if job.depends_on is not msgspec.UNSET:
+        return job.depends_on
+    return msgspec.UNSET if job.step is None else job.step.depends_on
+
+
+def _needs(jobs: Sequence[_Job], before: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """Return what each job of a build needs, by its id, if the build says it.
+
+    Args:
+        jobs: in the order of the pipeline.
+        before: the job that each retry repeats.
+    """
+    first_tries = [job for job in jobs if job.id not in before]
+    says_so = any(
+        job.type == _WAITER or _dependencies(job) is not msgspec.UNSET for job in first_tries
+    )
+    if not says_so:
+        return {}
+    ids: dict[str, list[str]] = defaultdict(list)
+    for job in first_tries:
+        step = job.step or _Step()
+        for name in {job.step_key, job.group_key, step.id, step.key}:
+            if name and job.type == _TYPES[0]:
+                ids[name].append(job.id)
+    needs: dict[str, tuple[str, ...]] = {}
+    waited_for: list[str] = []
+    since_wait: list[str] = []
+    created_first = min((job.created_at for job in first_tries if job.created_at), default="")
+    for job in first_tries:
+        depends_on = _dependencies(job)
+        if job.type == _WAITER:
+            condition = "ended" if job.continue_on_failure else "succeeded"
+            waited_for = [f"{name}:{condition}" for name in since_wait] or waited_for
+            since_wait = []
+        elif job.type == _TYPES[0]:
+            since_wait.append(job.id)
+            if depends_on is not msgspec.UNSET:
+                needs[job.id] = tuple(_named(job, depends_on, ids))
+            elif waited_for or job.created_at == created_first:
+                needs[job.id] = tuple(waited_for)
+            # one that was added later is released by the job that added it, which is not said
+    return needs
+
+
+def _named(job: _Job, depends_on: _Dependencies, ids: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Yield the jobs that a job depends on, with their conditions."""
+    if not isinstance(depends_on, list):
+        depends_on = [depends_on] if isinstance(depends_on, str) else []
+    for each in depends_on:
+        dependency = _Dependency(step=each) if isinstance(each, str) else each
+        may_fail = dependency.allow_failure or job.allow_dependency_failure
+        condition = "ended" if may_fail else "succeeded"
+        for name in ids.get(dependency.name, [dependency.name]):
+            if name != job.id:
+                yield f"{name}:{condition}"
+
+
+def _group(job: _Job) -> str:
+    """Return the concurrency group of a job."""
+    return f"{job.group}:{max(1, job.limit_of_group or 1)}" if job.group else ""
 
 
 def _attempt(build: _Build, job: _Job, reading: Reading) -> Attempt:
@@ -195,6 +299,7 @@ def _attempt(build: _Build, job: _Job, reading: Reading) -> Attempt:
             "branch": build.branch or "",
             "level": str((job.priority and job.priority.number) or ""),
         },
+        group=_group(job),
     )
 
 

@@ -3,17 +3,28 @@
 ``created_at`` is when the *pipeline* was created, also of jobs of its last stage: a job waits for
 a runner from ``started_at - queued_duration``. One runner may be hundreds of machines; then the
 runner's manager tells them apart.
+
+The jobs API does not say what a job needs; the GraphQL API does (``needs``), and is believed where
+its jobs are given. Otherwise a job may go by the order of the stages: a pipeline's own webhook
+lists them, and a pipeline's jobs are created stage by stage, so that the least id of a stage's jobs
+tells its place. Which jobs really go so is not said: those of one name count as such if they came,
+in each pipeline, after all jobs of the stage before had ended.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import inf
+from operator import attrgetter
 
 import msgspec
 
-from farm.records.attempt import Attempt, Result, by_word
+from farm.core.jobs.needs import need_of
+from farm.records.attempt import Attempt, Result, by_word, grouped
 from farm.records.key_styles import in_snake_case
+from farm.records.needs_of_attempts import CLOCKS
 from farm.records.reading import Reading, members, progress
 from farm.records.source import Source
 from farm_twin.sources.writing import by_matrix, stamp
@@ -34,6 +45,8 @@ _NO_DEMAND = by_word(
         "held back by a resource group": "waiting_for_resource",
     }
 )
+_PART = re.compile(r"(: \[.*\]| \d+/\d+)\Z")
+"""How the name of one part of a job ends that ``parallel`` splits."""
 #: of which any job has two, also one without labels, or of an old server
 _KNOWN = {"tag_list", "queued_duration", "pipeline"}
 
@@ -79,6 +92,9 @@ class _Job(msgspec.Struct):
     #: only a bridge has this: it starts another pipeline, and takes no runner
     downstream_pipeline: dict[str, object] | msgspec.UnsetType | None = msgspec.UNSET
     retries_count: int | None = None
+    #: of jobs of the GraphQL API, or as the pipeline's file has them
+    needs: list[object] | dict[str, object] | None = None
+    resource_group: str | dict[str, object] | None = None
 
 
 class _Build(msgspec.Struct):
@@ -134,7 +150,12 @@ def knows(value: dict[str, object]) -> bool:
 
 
 def read(reading: Reading) -> Iterator[Attempt]:
-    """Yield the attempts; of a job in webhooks, the last state."""
+    """Yield the attempts; of a job in webhooks, the last state.
+
+    What they need is known after the last record.
+    """
+    found: list[Attempt] = []
+    stages = _Stages()
     latest: dict[int, _Job] = {}
     for value in reading.objects():
         if value.get("object_kind") == "build":
@@ -143,11 +164,120 @@ def read(reading: Reading) -> Iterator[Attempt]:
                 latest[job.id] = max(job, latest.get(job.id, job), key=progress)
             continue
         if "object_kind" in value or "sha" in value:
+            stages.take_pipeline(value)
             reading.left_out["pipelines, or webhooks of other events"] += 1
             continue
-        found = members(value, "jobs") if "jobs" in value else [value]
-        yield from reading.attempts(reading.records(found, _Job), _attempt)
-    yield from reading.attempts(latest.values(), _attempt)
+        of_page = members(value, "jobs") if "jobs" in value else [value]
+        jobs = list(reading.records(of_page, _Job))
+        stages.take(jobs)
+        found += map(reading.share, reading.attempts(jobs, _attempt))
+    stages.take(latest.values())
+    found += map(reading.share, reading.attempts(latest.values(), _attempt))
+    stages.set_needs(found)
+    _name_jobs_of_matrices(found)
+    yield from found
+
+
+class _Stages:
+    """In which order the stages of pipelines are, and which jobs go by it."""
+
+    def __init__(self) -> None:
+        #: of each pipeline: the least id of each stage's jobs, also of those that never ran
+        self._first: dict[str, dict[str, int]] = defaultdict(dict)
+        #: of each pipeline whose webhook was read: the stages in their order
+        self._listed: dict[str, list[str]] = {}
+
+    def take(self, jobs: Iterable[_Job]) -> None:
+        """Note the stages of jobs."""
+        for job in jobs:
+            if job.pipeline.id and job.stage:
+                first = self._first[str(job.pipeline.id)]
+                first[job.stage] = min(job.id, first.get(job.stage, job.id))
+
+    def take_pipeline(self, value: Mapping[str, object]) -> None:
+        """Note the stages that a pipeline's webhook lists."""
+        attributes = value.get("object_attributes")
+        listed = attributes.get("stages") if isinstance(attributes, dict) else None
+        if isinstance(attributes, dict) and isinstance(listed, list):
+            self._listed[str(attributes.get("id"))] = [str(stage) for stage in listed]
+
+    def order(self, pipeline: str) -> list[str]:
+        """Return the stages of a pipeline, in their order."""
+        first = self._first[pipeline]
+        return self._listed.get(pipeline) or sorted(first, key=first.__getitem__)
+
+    def set_needs(self, attempts: Sequence[Attempt]) -> None:
+        """Let jobs that go by the order of stages need those of the stage before.
+
+        Of jobs without a known wait it is not known when they came.
+        """
+        needs: dict[str, tuple[str, ...]] = {}
+        by_name: dict[tuple[str, str], list[Attempt]] = defaultdict(list)
+        for pipeline, jobs in grouped(attempts, attrgetter("matrix")).items():
+            if not pipeline or any(attempt.needs_known for attempt in jobs):
+                continue
+            by_stage = grouped(jobs, lambda attempt: attempt.attributes.get("stage", ""))
+            before: list[Attempt] = []
+            for stage in self.order(pipeline):
+                here = by_stage.get(stage, [])
+                for attempt in here if before else ():
+                    if _has_come_after(before, attempt):
+                        names = dict.fromkeys(other.job for other in before)
+                        needs[attempt.id] = tuple(f"{name}:succeeded" for name in names)
+                    by_name[_name_of(attempt)].append(attempt)
+                before = here or before
+        for same in by_name.values():
+            if all(attempt.id in needs for attempt in same):
+                for attempt in same:
+                    attempt.needs, attempt.needs_known = needs[attempt.id], True
+
+
+def _name_of(attempt: Attempt) -> tuple[str, str]:
+    return attempt.attributes.get("project", ""), attempt.kind
+
+
+def _has_come_after(before: Sequence[Attempt], attempt: Attempt) -> bool:
+    """Return whether a job came once each job of the stage before it had ended, by some try."""
+    if attempt.eligible_at is None:
+        return False
+    ends: dict[str, float] = {}
+    for other in before:
+        end = inf if other.finished_at is None else other.finished_at
+        ends[other.job] = min(end, ends.get(other.job, inf))
+    return max(ends.values()) <= attempt.eligible_at + CLOCKS
+
+
+def _needed(job: _Job) -> tuple[str, ...]:
+    """Return the jobs of its pipeline that a job says it needs."""
+    listed = job.needs.get("nodes") if isinstance(job.needs, dict) else job.needs
+    names = [
+        need.get("name", need.get("job")) if isinstance(need, dict) else need
+        for need in (listed if isinstance(listed, list) else [])
+    ]
+    return tuple(f"{job.pipeline.id}/{name}:succeeded" for name in names if name)
+
+
+def _name_jobs_of_matrices(attempts: Sequence[Attempt]) -> None:
+    """Let needs of a job that was split by ``parallel`` name each of its parts."""
+    parts: dict[str, set[str]] = defaultdict(set)
+    for attempt in attempts:
+        whole = _PART.sub("", attempt.job)
+        if whole != attempt.job:
+            parts[whole].add(attempt.job)
+    for attempt in attempts if parts else ():
+        needs = map(need_of, attempt.needs)
+        attempt.needs = tuple(
+            f"{job}:{need.condition}"
+            for need in needs
+            for job in sorted(parts.get(need.job, {need.job}))
+        )
+
+
+def _resource_group(job: _Job) -> str:
+    """Return the group of which one job runs at a time."""
+    group = job.resource_group
+    name = group.get("key", group.get("name", "")) if isinstance(group, dict) else group
+    return f"{job.pipeline.project_id or ''}/{name}:1" if name else ""
 
 
 def _attempt(job: _Job, reading: Reading) -> Attempt:
@@ -194,6 +324,9 @@ def _attempt(job: _Job, reading: Reading) -> Attempt:
             "source": job.pipeline.source or "",
             "project": "" if project is None else str(project),
         },
+        needs=_needed(job),
+        needs_known=job.needs is not None,
+        group=_resource_group(job),
     )
 
 

@@ -7,6 +7,10 @@ mean wait, and is counted as an aggregate.
 A multi-configuration project's build takes no executor itself: what it starts are the builds of its
 configurations, one for each combination of its axes. These are the jobs of a matrix, which is named
 after the build that started them (``app#7``).
+
+A build that another one started says so in its causes: it needs that build, whose end released it.
+Some steps start others before they end (``build job`` in a pipeline): then it came before that end,
+and needs nothing.
 """
 
 from __future__ import annotations
@@ -152,6 +156,23 @@ def _matrix_of(name: str, build: _Build) -> str:
     return f"{name.rpartition('/')[0]}#{build.number}"
 
 
+def _upstream_of(build: _Build) -> tuple[str, ...]:
+    """Return the builds that started this one; those that started a combination of axes are none.
+
+    It starts once they have ended, however that was: Jenkins' default is a success, but a trigger
+    may have others.
+    """
+    if build.kind.endswith(_MATRIX_RUN):
+        return ()
+    causes = (cause for action in build.actions if action is not None for cause in action.causes)
+    named = (
+        f"{cause.upstream_project}#{cause.upstream_build}:ended"
+        for cause in causes
+        if cause.upstream_project and cause.upstream_build is not None
+    )
+    return tuple(dict.fromkeys(named))
+
+
 def _attempt(name: str, value: object, reading: Reading) -> Attempt:
     if isinstance(value, dict) and "timestamp" not in value:
         reading.count()
@@ -186,6 +207,7 @@ def _attempt(name: str, value: object, reading: Reading) -> Attempt:
         eligible_at = started_at - wait
     else:
         reading.noted["without buildableDurationMillis, their waits not known"] += 1
+    upstream = _upstream_of(build)
     user = next((c.user_id for one in actions for c in one.causes if c.user_id), "")
     # a build has its result before its last steps are done
     is_over = build.result is not None and not build.building
@@ -202,6 +224,8 @@ def _attempt(name: str, value: object, reading: Reading) -> Attempt:
         kind=name,
         matrix=_matrix_of(name, build),
         user=user,
+        needs=upstream,
+        needs_known=bool(upstream),
     )
 
 

@@ -3,17 +3,23 @@
 A job waits from ``Eligible`` (after its dependencies, begin time and holds). The text's times are
 local, without a zone, which the user has to give. Slurm's own ``Planned`` is not used: it counts
 until now for pending jobs, and until the end for those that were cancelled.
+
+What a job depends on is in the command by which it was submitted (``SubmitLine``), if it was not in
+the script, and of jobs in the queue in ``dependency``. There an array is named by its own id, which
+only ``JobID`` tells apart from those of its tasks.
 """
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
 import msgspec
 
+from farm.core.jobs.needs import need_of
 from farm.records.attempt import Attempt, Result, by_word
 from farm.records.reading import FIRST, Reading, members
 from farm.records.source import Source
@@ -47,6 +53,17 @@ NO_PROCESSORS = "without a column of processors (AllocCPUS), counted as one each
 """What is noted of jobs that may have taken any part of a node."""
 ENDLESS = 2.0**32 - 2
 """From here on a number of seconds is how Slurm writes that there is none."""
+_DEPENDENCY = re.compile(r"""(?:^|\s)(?:--dependency[=\s]|-d\s*)(["']?)([^\s"']+)\1""")
+"""The option of sbatch, salloc and srun, in a line of words."""
+_CONDITIONS = {
+    "afterok": "succeeded",
+    "aftercorr": "succeeded",
+    "afterany": "ended",
+    "afterburstbuffer": "ended",
+    "afternotok": "failed",
+}
+_OTHER_DEPENDENCY = "that wait for a start, for any of several jobs or for their own name"
+"""What is noted of jobs with a dependency that is no need."""
 _WAITING = {"PENDING", "REQUEUE_HOLD", "CONFIGURING"}
 """The states of jobs that have not started."""
 _OPEN = {"PENDING", "RUNNING", "SUSPENDED", "REQUEUE_HOLD", "CONFIGURING", "COMPLETING"}
@@ -85,6 +102,11 @@ class _Resources(msgspec.Struct):
     requested: list[_Resource] = []
 
 
+class _Array(msgspec.Struct):
+    #: 0: it is of none
+    job_id: int = 0
+
+
 class _Job(msgspec.Struct):
     """A job of ``sacct --json``."""
 
@@ -99,6 +121,8 @@ class _Job(msgspec.Struct):
     constraints: str = ""
     required: _Required = msgspec.field(default_factory=_Required)
     tres: _Resources = msgspec.field(default_factory=_Resources)
+    submit_line: str = ""
+    array: _Array = msgspec.field(default_factory=_Array)
 
 
 class _Queued(msgspec.Struct):
@@ -121,6 +145,8 @@ class _Queued(msgspec.Struct):
     nodes: str = ""
     features: str = ""
     cpus: float | _Number = 1
+    dependency: str = ""
+    array_job_id: float | _Number = 0
 
 
 class _Row(msgspec.Struct):
@@ -138,6 +164,18 @@ class _Row(msgspec.Struct):
     platform: str
     slots: int
     nodes: str
+    #: what it depends on, as its option has it
+    dependency: str = ""
+    #: the id of its array; empty: it is of none
+    array: str = ""
+
+
+class _Farm(NamedTuple):
+    """What is known of jobs by those of all files."""
+
+    #: the nodes of jobs on several of them, by id
+    nodes: dict[str, list[str]]
+    jobs_of_array: dict[str, list[str]]
 
 
 def knows(value: dict[str, object]) -> bool:
@@ -158,32 +196,36 @@ def read(reading: Reading) -> Iterator[Attempt]:
     Which part of a job of several nodes each of them had is not recorded. So none of its nodes is
     named as a runner: counted on one, the others would look idle while they were busy.
     """
-    nodes: dict[str, list[str]] = {}
-    attempts = list(_attempts(reading, nodes))
-    shared = {node for names in nodes.values() for node in names}
+    farm = _Farm({}, defaultdict(list))
+    attempts = list(_attempts(reading, farm))
+    shared = {node for names in farm.nodes.values() for node in names}
     for attempt in attempts:
         if attempt.runner in shared:
             attempt.runner = ""
             reading.noted["on nodes that ran jobs of several nodes, so without a runner"] += 1
+        needs = map(need_of, attempt.needs)
+        attempt.needs = tuple(
+            f"{job}:{need.condition}"
+            for need in needs
+            for job in farm.jobs_of_array.get(need.job, [need.job])
+        )
         yield attempt
 
 
-def _attempts(reading: Reading, nodes: dict[str, list[str]]) -> Iterator[Attempt]:
-    """Yield the attempts, each on its first node; the nodes of several go to ``nodes``, by id."""
+def _attempts(reading: Reading, farm: _Farm) -> Iterator[Attempt]:
+    """Yield the attempts, each on its first node; the nodes of several go to ``farm``."""
     for text in reading.texts():
         first = text.readline(FIRST)
         if first.lstrip().startswith(("{", "[")):
             for value in reading.objects_of(text, first):
-                yield from reading.attempts(
-                    members(value, "jobs"), partial(_attempt_of_json, nodes)
-                )
+                yield from reading.attempts(members(value, "jobs"), partial(_attempt_of_json, farm))
         else:
             yield from reading.attempts(
-                _text_rows(text, first, reading), partial(_attempt_of_text, nodes)
+                _text_rows(text, first, reading), partial(_attempt_of_text, farm)
             )
 
 
-def _attempt_of_queue(nodes: dict[str, list[str]], value: object, reading: Reading) -> Attempt:
+def _attempt_of_queue(farm: _Farm, value: object, reading: Reading) -> Attempt:
     job = reading.record(value, _Queued)
     state = job.job_state if isinstance(job.job_state, str) else " ".join(job.job_state[:1])
     cpus = job.cpus.number if isinstance(job.cpus, _Number) else job.cpus
@@ -200,13 +242,15 @@ def _attempt_of_queue(nodes: dict[str, list[str]], value: object, reading: Readi
         platform=",".join(filter(None, [job.partition, *job.features.split("&")])),
         slots=max(1, int(cpus)),
         nodes=job.nodes,
+        dependency=job.dependency,
+        array=f"{_known(job.array_job_id) or 0:.0f}",
     )
-    return _attempt(row, nodes, reading)
+    return _attempt(row, farm, reading)
 
 
-def _attempt_of_json(nodes: dict[str, list[str]], value: object, reading: Reading) -> Attempt:
+def _attempt_of_json(farm: _Farm, value: object, reading: Reading) -> Attempt:
     if isinstance(value, dict) and "submit_time" in value:
-        return _attempt_of_queue(nodes, value, reading)
+        return _attempt_of_queue(farm, value, reading)
     job = reading.record(value, _Job)
     at = job.time
     asked = sorted({one.name for one in job.tres.requested if one.type == "gres"})
@@ -225,8 +269,10 @@ def _attempt_of_json(nodes: dict[str, list[str]], value: object, reading: Readin
         platform=",".join(filter(None, platform)),
         slots=max(1, job.required.cpus),
         nodes=job.nodes,
+        dependency=_option_in(job.submit_line),
+        array=str(job.array.job_id),
     )
-    return _attempt(row, nodes, reading)
+    return _attempt(row, farm, reading)
 
 
 def _known(at: float | _Number) -> float | None:
@@ -310,11 +356,12 @@ def _may_be_instant(text: str) -> bool:
     return text in _NONE or (text[:1].isdigit() and " " not in text)
 
 
-def _attempt_of_text(nodes: dict[str, list[str]], row: dict[str, str], reading: Reading) -> Attempt:
+def _attempt_of_text(farm: _Farm, row: dict[str, str], reading: Reading) -> Attempt:
     def instant(name: str) -> float | None:
         return None if row[name] in _NONE else reading.moment(row[name], name)
 
     asked = sorted(set(_GRES.findall(row.get("ReqTRES", ""))))
+    array, _, task = row.get("JobID", "").partition("_")
     platform = [row.get("Partition", ""), *row.get("Constraints", "").split("&"), *asked]
     return _attempt(
         _Row(
@@ -330,8 +377,10 @@ def _attempt_of_text(nodes: dict[str, list[str]], row: dict[str, str], reading: 
             platform=",".join(filter(None, platform)),
             slots=_processors(row, reading),
             nodes=row.get("NodeList", ""),
+            dependency=_option_in(row.get("SubmitLine", "")),
+            array=array if task else "",
         ),
-        nodes,
+        farm,
         reading,
     )
 
@@ -348,7 +397,7 @@ def _processors(row: dict[str, str], reading: Reading) -> int:
     return known[0] if known else 1
 
 
-def _attempt(row: _Row, nodes_by_id: dict[str, list[str]], reading: Reading) -> Attempt:
+def _attempt(row: _Row, farm: _Farm, reading: Reading) -> Attempt:
     if row.submitted_at is None:
         reading.unreadable("found no time of submission; allowed: one for each job")
     if "." in row.id:
@@ -360,9 +409,12 @@ def _attempt(row: _Row, nodes_by_id: dict[str, list[str]], reading: Reading) -> 
         row.started_at = None
     nodes = nodes_of(row.nodes) if row.started_at is not None else []
     is_open = row.finished_at is None or row.state in _OPEN
+    needs = _needs(row, reading)
     attempt_id = f"{row.id}@{row.submitted_at:.0f}"
     if len(nodes) > 1:
-        nodes_by_id[attempt_id] = nodes
+        farm.nodes[attempt_id] = nodes
+    if row.array not in ("", "0"):
+        farm.jobs_of_array[row.array].append(row.id)
     return Attempt(
         id=attempt_id,
         submitted_at=row.submitted_at,
@@ -378,7 +430,32 @@ def _attempt(row: _Row, nodes_by_id: dict[str, list[str]], reading: Reading) -> 
         kind=row.name,
         user=row.user,
         attributes={"account": row.account},
+        needs=needs,
+        needs_known=bool(needs),
     )
+
+
+def _option_in(command: str) -> str:
+    """Return what a command's option says that its job depends on; empty: it has none."""
+    found = _DEPENDENCY.search(command)
+    return found[2] if found else ""
+
+
+def _needs(row: _Row, reading: Reading) -> tuple[str, ...]:
+    """Return the jobs, or arrays of them, that a job needs: ``afterok:500:501,afterany:502``."""
+    needs: list[str] = []
+    is_other = "?" in row.dependency
+    for part in row.dependency.split(",") if not is_other else ():
+        kind, *ids = part.strip().split(":")
+        condition = _CONDITIONS.get(kind)
+        is_other = is_other or (bool(kind) and condition is None)
+        for name in ids if condition else ():
+            # how far it is fulfilled, and all tasks of an array: afterok:500_*(unfulfilled)
+            job = name.partition("(")[0].removesuffix("_*")
+            needs.append(f"{job}:{condition}")
+    if is_other:
+        reading.noted[_OTHER_DEPENDENCY] += 1
+    return tuple(needs)
 
 
 def nodes_of(text: str) -> list[str]:

@@ -26,6 +26,8 @@ _RESULTS: dict[str, Result] = by_word(
         "intermittent-task",
     }
 )
+_CONDITIONS = {"all-completed": "succeeded", "all-resolved": "ended"}
+"""How a task that another depends on must have ended, by the other's ``requires``."""
 _PRIORITIES = ("lowest", "very-low", "low", "medium", "high", "very-high", "highest")
 
 
@@ -59,6 +61,8 @@ class _Metadata(msgspec.Struct):
 
 class _Task(msgspec.Struct):
     created: str | None = None
+    dependencies: list[str] | None = None
+    requires: str = ""
     metadata: _Metadata = msgspec.field(default_factory=_Metadata)
 
 
@@ -181,6 +185,8 @@ def _attempt(listed: _Listed, run: _Run, reading: Reading) -> Attempt:
     if reason == "claim-expired":
         reading.noted["ended by an expired claim, up to 20 minutes after their workers"] += 1
     has_worker = started_at is not None and run.worker_id
+    dependencies = listed.task.dependencies
+    condition = _CONDITIONS.get(listed.task.requires, "succeeded")
     return Attempt(
         id=f"{status.task_id}/{run.run_id}",
         submitted_at=eligible_at if created_at is None or run.run_id else created_at,
@@ -196,6 +202,9 @@ def _attempt(listed: _Listed, run: _Run, reading: Reading) -> Attempt:
         matrix=status.task_group_id,
         user=metadata.owner,
         attributes={"project": status.project_id or "", "level": _level(status)},
+        # a task that depends on nothing depends on its decision task, which creates it
+        needs=tuple(f"{task}:{condition}" for task in dependencies or ()),
+        needs_known=dependencies is not None,
     )
 
 

@@ -150,7 +150,7 @@ class Twin(msgspec.Struct, frozen=True, kw_only=True, rename=json_name):
     assumed: list[Assumption]
     #: jobs that came when others had ended, if they are many
     open_loop: Releases | None = None
-    #: share of the jobs that are played as others release them; None: all come as they came
+    #: share of the jobs that are played as others release or cancel them; None: as they came
     closed_loop: float | None = None
 
     @property
@@ -338,10 +338,10 @@ def _assumptions(
             otherwise="released by other jobs, they come sooner on a faster farm and later on a "
             "slower one, so a change of its size does less",
         )
-    if closed is not None:
+    if closed is not None and closed.released and closed.explicit < 1:
         yield Assumption(
             what="what releases jobs",
-            value="the ends after which they always came",
+            value=closed.origin,
             otherwise="a job that needs less comes sooner than it does here where others are late",
         )
     yield Assumption(

@@ -86,8 +86,8 @@ class Written:
 
     @property
     def is_closed(self) -> bool:
-        """Whether some jobs are released by others."""
-        return bool(self._needed)
+        """Whether some jobs are released, or cancelled, by others."""
+        return bool(self._needed or self._in_group)
 
     def has(self, number: int) -> bool:
         """Return whether a repetition was played already, for another pool."""

@@ -109,9 +109,8 @@ def _details(ran: list[Attempt]) -> dict[str, Coded]:
     unlabelled = Platform(UNLABELLED) if any(platform.values) else ""
     firsts, codes = combined([of("user"), of("attributes")], len(ran))
     each = [ran[first] for first in firsts.tolist()]
-    group = of("group")
     columns = {
-        "group": group.with_values([name and f"{name}:cancel" for name in group.values]),
+        "group": of("group"),
         "platform": platform.with_values(
             [Platform(label) if label else unlabelled for label in platform.values]
         ),

@@ -11,17 +11,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from farm.records.attempt import Attempt
 from farm.records.attempt_columns import AttemptColumns
 from farm.records.bundle import Bundle
-from farm.units import many
+from farm.records.resolution import LIMITS, step_of
+from farm.units import format_roughly, many
 from farm_twin.diagnosis.releases import Releases, releases_in
-from farm_twin.twins.closed_loop.run_needs import JobNeeds, with_needs
+from farm_twin.twins.closed_loop.run_needs import RIGHT_AFTER, JobNeeds, with_needs
 from farm_twin.twins.closed_loop.superseded import superseded
 
 RELEASED: Final = 0.05
-"""Share of the jobs that others must have released, for the loop to be closed: below it a twin of
-another size would hardly differ."""
+"""Share of the jobs that others seem to have released, from which they are played so: below it a
+twin of another size would hardly differ, and what seems so may be chance."""
 CUT_SHORT: Final = 0.01
 """Share of jobs that were cancelled for no known push, from which no answer is sure."""
 SHOWN: Final = 3
@@ -34,8 +37,14 @@ class ClosedLoop(NamedTuple):
     #: the records to play: with needs, and with drawn run times of what was cancelled
     bundle: Bundle
     needs: list[JobNeeds]
-    #: share of the jobs that others released
+    #: share of the jobs that others released, or that a newer push may cancel
     share: float
+    #: share of those that others released
+    released: float
+    #: of these, the share whose system says what released them
+    explicit: float
+    #: seconds by which instants may be out of order
+    resolution: float
     #: jobs that began a further try of their run
     tried_again: int
     #: workflows in which a newer push cancels the older run, and how many runs it cancelled
@@ -44,6 +53,18 @@ class ClosedLoop(NamedTuple):
     #: jobs whose run time was drawn, and those that were added
     drawn: int
     added: int
+
+    @property
+    def origin(self) -> str:
+        """Where it is known from what released jobs."""
+        if self.explicit >= 1:
+            return "what they need is from the records"
+        if self.explicit > 0:
+            return (
+                f"what {self.explicit:.0%} of these need is from the records, of the others it is "
+                "inferred from when jobs came and ended"
+            )
+        return "what they need is inferred from when jobs came and ended"
 
     @property
     def cut_short(self) -> float:
@@ -58,12 +79,27 @@ class ClosedLoop(NamedTuple):
     def evidence(self) -> Iterator[str]:
         """What was found, a sentence each."""
         rules = sorted(self.needs, key=lambda rule: (-rule.runs, rule.kind))
-        shown = ", ".join(f"{rule.kind} after {_names(rule.needs)}" for rule in rules[:SHOWN])
-        more = f", and {many(len(rules) - SHOWN, 'more job')}" if len(rules) > SHOWN else ""
-        yield (
-            f"{self.share:.0%} of the jobs come when others of their run have ended ({shown}{more})"
-            ", and are played so (closed loop)"
-        )
+        if self.released:
+            shown = ", ".join(f"{rule.kind} after {_names(rule.needs)}" for rule in rules[:SHOWN])
+            more = f", and {many(len(rules) - SHOWN, 'more job')}" if len(rules) > SHOWN else ""
+            examples = f" ({shown}{more})" if shown else ""
+            yield (
+                f"{self.released:.0%} of the jobs come when others have ended{examples}, "
+                f"and are played so (closed loop): {self.origin}"
+            )
+        differing = [rule for rule in rules if rule.instead]
+        if differing:
+            rule = differing[0]
+            yield (
+                f"by their times {many(len(differing), 'job')} would need others than the records "
+                f"say, which hold ({rule.kind} seems to come after {_names(rule.instead)}, and "
+                f"needs {_names(rule.needs)})"
+            )
+        if self.resolution > RIGHT_AFTER:
+            yield (
+                f"instants are exact to {format_roughly(self.resolution)} only: which jobs "
+                "released which cannot be told from them"
+            )
         if self.tried_again:
             yield f"{many(self.tried_again, 'job')} began another try of their run"
         unproven = [rule for rule in rules if rule.unproven]
@@ -92,11 +128,18 @@ def _names(names: Sequence[str]) -> str:
 
 
 def closed_loop_of(bundle: Bundle) -> ClosedLoop | None:
-    """Return the closed loop of a farm's records; None: hardly any job was released by others."""
-    load = with_needs(bundle.attempts)
+    """Return the closed loop of a farm's records; None: no job was released or cancelled so.
+
+    Also where hardly any job seems to have been released by others, and nothing says that it was.
+    """
+    resolution = max(bundle.manifest.resolution_time, rounded_to(bundle.attempts))
+    load = with_needs(bundle.attempts, resolution)
     if load.share < RELEASED:
+        # what the records say is played in any case
+        load = load._replace(attempts=bundle.attempts, released=load.explicit, tried_again=0)
+    runs = superseded(load.attempts, load.needs, resolution)
+    if not load.released and not runs.workflows:
         return None
-    runs = superseded(load.attempts, load.needs)
     closed = bundle.derived(
         runs.attempts,
         {},
@@ -104,19 +147,32 @@ def closed_loop_of(bundle: Bundle) -> ClosedLoop | None:
             "jobs of runs that a newer push cancelled: run time drawn": runs.drawn,
             "jobs added that such runs would have had": runs.added,
         },
-        "with what released each job, read from when jobs came and ended",
+        "with what releases and cancels jobs, from the records or from when jobs came and ended",
         window=bundle.manifest.window,
     )
+    answering = sum(bool(attempt.needs or attempt.group) for attempt in runs.attempts)
     return ClosedLoop(
         bundle=closed,
-        needs=load.needs,
-        share=load.share,
+        needs=[rule for rule in load.needs if rule.explicit or load.released > load.explicit],
+        share=answering / len(runs.attempts),
+        released=load.share,
+        explicit=load.explicit / max(1, load.released),
+        resolution=resolution,
         tried_again=load.tried_again,
         cancelling=runs.workflows,
         cancelled_runs=runs.runs,
         drawn=runs.drawn,
         added=runs.added,
     )
+
+
+def rounded_to(attempts: Sequence[Attempt]) -> float:
+    """Return the step to which all arrivals and ends are rounded, seconds; 0: they are not."""
+    columns = AttemptColumns.of(attempts)
+    if len(attempts) < LIMITS.min_jobs:
+        return 0.0
+    ends = columns.finished_at[~np.isnan(columns.finished_at)]
+    return min(step_of(columns.arrived_at), step_of(ends)) if len(ends) else 0.0
 
 
 def other_releases(attempts: Sequence[Attempt]) -> Releases | None:

@@ -15,18 +15,21 @@ come as long after it as they were recorded to.
 
 Every need's condition is that it ended: the records have only jobs that did run, so what a failed
 job would have skipped is not among them.
+
+Where a job's system says what it needs, that holds, and the times are only compared with it.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
 
 from farm.columns import Array, Floats
+from farm.core.jobs.needs import need_of
 from farm.records.attempt import Attempt
 
 MIN_RUNS: Final = 5
@@ -48,7 +51,8 @@ MAX_NEEDS: Final = 1_000
 LAST_OF_A_TRY: Final = 20
 """Jobs of a try, those that ended last, that the first ones of the next try need."""
 CLOCKS: Final = 1.0
-"""Seconds by which a job may come before the end of what released it: instants are rounded."""
+"""Seconds by which a job may come before the end of what released it, in exact records: clocks
+differ. Where instants are rounded it is the step of that."""
 
 
 def workflow_of(attempt: Attempt) -> str:
@@ -71,6 +75,10 @@ class JobNeeds(NamedTuple):
     delay: float
     #: of these needs, such that were never the last to end: they may be none
     unproven: tuple[str, ...]
+    #: its system says so
+    explicit: bool = False
+    #: jobs that it seems to need by when they came and ended, where its system says other ones
+    instead: tuple[str, ...] = ()
 
 
 class ReleasedLoad(NamedTuple):
@@ -81,6 +89,8 @@ class ReleasedLoad(NamedTuple):
     #: attempts that others released, and of these such that began a further attempt of a run
     released: int
     tried_again: int
+    #: of those that others released, such whose system says what it was
+    explicit: int = 0
 
     @property
     def share(self) -> float:
@@ -88,44 +98,142 @@ class ReleasedLoad(NamedTuple):
         return self.released / max(1, len(self.attempts))
 
 
-def with_needs(attempts: Sequence[Attempt]) -> ReleasedLoad:
+def with_needs(attempts: Sequence[Attempt], resolution: float = 0.0) -> ReleasedLoad:
     """Return the attempts with the needs that their runs show, in their order.
 
-    Attempts that name their needs themselves, or belong to no run, stay as they are.
+    Attempts that name their needs themselves, whose system says that they have none, or that
+    belong to no run, stay as they are; but that a further try of their run is one, is seen in any.
+
+    Args:
+        attempts: of all runs.
+        resolution: of the instants, seconds.
     """
+    tolerance = max(CLOCKS, resolution)
     # builds are numbered by their pipelines
-    runs: dict[tuple[str, str], list[int]] = defaultdict(list)
+    rows_of_run: dict[tuple[str, str], list[int]] = defaultdict(list)
     for row, attempt in enumerate(attempts):
-        if attempt.matrix and not attempt.needs:
-            runs[workflow_of(attempt), attempt.matrix].append(row)
+        if attempt.matrix:
+            rows_of_run[workflow_of(attempt), attempt.matrix].append(row)
     by_workflow: dict[str, list[_Run]] = defaultdict(list)
-    for rows in runs.values():
+    for rows in rows_of_run.values():
         if 1 < len(rows) <= MAX_JOBS_OF_RUN:
-            run = _Run([attempts[row] for row in rows], np.array(rows))
+            run = _Run([attempts[row] for row in rows], np.array(rows), tolerance)
             by_workflow[run.workflow].append(run)
 
+    ends = {attempt.id: attempt.finished_at for attempt in attempts}
+    kind_of = {attempt.id: attempt.kind for attempt in attempts}
     needs: list[JobNeeds] = []
-    found: dict[int, tuple[str, ...]] = {}
+    needs_by_row: dict[int, tuple[str, ...]] = {}
     tried_again = 0
-    for workflow, some in by_workflow.items():
-        rules = {rule.kind: rule for rule in _rules(workflow, some)}
-        needs += rules.values()
-        for run in some:
-            for place, ids, is_again in run.releases(rules):
-                found[int(run.rows[place])] = ids
-                tried_again += is_again
+    for workflow, runs in by_workflow.items():
+        inferred = {rule.kind: rule for rule in _rules(workflow, runs)}
+        explicit = {rule.kind: rule for rule in _explicit_rules(workflow, runs, ends, kind_of)}
+        needs += _compared(explicit, inferred)
+        needs += [rule for kind, rule in inferred.items() if kind not in explicit]
+        for run in runs:
+            for place, ids, is_new_try in run.releases(inferred, ends):
+                needs_by_row[int(run.rows[place])] = ids
+                tried_again += is_new_try
     released = [
-        msgspec.structs.replace(attempt, needs=found[row]) if row in found else attempt
+        msgspec.structs.replace(attempt, needs=needs_by_row[row])
+        if row in needs_by_row
+        else attempt
         for row, attempt in enumerate(attempts)
     ]
-    return ReleasedLoad(released, needs, len(found), tried_again)
+    return ReleasedLoad(
+        attempts=released,
+        needs=[rule for rule in needs if rule.needs],
+        released=sum(bool(attempt.needs) for attempt in released),
+        tried_again=tried_again,
+        explicit=sum(bool(attempt.needs) for attempt in attempts),
+    )
+
+
+def _says_needs(attempt: Attempt) -> bool:
+    """Return whether what an attempt needs is in the records."""
+    return attempt.needs_known or bool(attempt.needs)
+
+
+def _last_end(needs: Iterable[str], ends: Mapping[str, float | None]) -> float | None:
+    """Return when the last of some needs ended; None: none of them is known."""
+    known = (ends.get(need_of(text).job) for text in needs)
+    return max((at for at in known if at is not None), default=None)
+
+
+def _explicit_rules(
+    workflow: str,
+    runs: Sequence[_Run],
+    ends: Mapping[str, float | None],
+    kind_of: Mapping[str, str],
+) -> Iterator[JobNeeds]:
+    """Yield what releases each job of a workflow by its system's word, in the first tries."""
+    jobs_of_kind: Counter[str] = Counter()
+    needed: dict[str, Counter[str]] = defaultdict(Counter)
+    gaps: dict[str, list[float]] = defaultdict(list)
+    for run in runs:
+        for place in run.first:
+            attempt = run.attempts[place]
+            if not _says_needs(attempt):
+                continue
+            kind = attempt.kind
+            jobs_of_kind[kind] += 1
+            kinds = {kind_of.get(need_of(text).job, "") for text in attempt.needs}
+            needed[kind].update(kinds - {kind, ""})
+            last_end = _last_end(attempt.needs, ends)
+            if last_end is not None:
+                gaps[kind].append(attempt.arrived_at - last_end)
+    for kind, count in jobs_of_kind.items():
+        delays = gaps[kind]
+        yield JobNeeds(
+            workflow=workflow,
+            kind=kind,
+            needs=tuple(sorted(needed[kind])),
+            explained=len(delays),
+            runs=count,
+            delay=max(0.0, float(np.median(delays))) if delays else 0.0,
+            unproven=(),
+            explicit=True,
+        )
+
+
+def _compared(
+    explicit: Mapping[str, JobNeeds], inferred: Mapping[str, JobNeeds]
+) -> Iterator[JobNeeds]:
+    """Yield explicit needs, with those that show in their place.
+
+    A need that others of them have before them is none that times could show, and the same holds
+    the other way round.
+    """
+    before = {kind: _ancestors(kind, explicit) for kind in explicit}
+    seems_before = {kind: _ancestors(kind, inferred) for kind in inferred}
+    for kind, rule in explicit.items():
+        seen = inferred.get(kind)
+        if seen is None:
+            yield rule
+            continue
+        is_alike = before[kind] >= set(seen.needs) and seems_before[kind] >= set(rule.needs)
+        yield rule if is_alike else rule._replace(instead=seen.needs)
+
+
+def _ancestors(kind: str, rules: Mapping[str, JobNeeds]) -> set[str]:
+    """Return all jobs that one needs, directly or through others."""
+    found: set[str] = set()
+    left = [kind]
+    while left:
+        rule = rules.get(left.pop())
+        new = set(rule.needs) - found if rule is not None else set()
+        found |= new
+        left += new
+    return found
 
 
 class _Run:
     """The attempts of one run, as columns; a further attempt of the run has rows of its own."""
 
-    def __init__(self, attempts: list[Attempt], rows: Array) -> None:
+    def __init__(self, attempts: list[Attempt], rows: Array, tolerance: float) -> None:
         self.attempts, self.rows = attempts, rows
+        #: seconds by which a job may come before the end of what released it
+        self.tolerance = tolerance
         self.workflow = workflow_of(attempts[0])
         self.arrived: Floats = np.array([attempt.arrived_at for attempt in attempts])
         ends = [
@@ -140,26 +248,50 @@ class _Run:
         """The places of the jobs of its first attempt."""
         return np.flatnonzero(self.number == self.number.min()).tolist()
 
-    def releases(self, rules: dict[str, JobNeeds]) -> Iterator[tuple[int, tuple[str, ...], bool]]:
-        """Yield the place of each released attempt, its needs, and whether it is a new try."""
+    def releases(
+        self, rules: Mapping[str, JobNeeds], ends: Mapping[str, float | None]
+    ) -> Iterator[tuple[int, tuple[str, ...], bool]]:
+        """Yield the place of each released attempt, its needs, and whether it is a new try.
+
+        Args:
+            rules: what jobs seem to need, by their names.
+            ends: of all attempts, by id.
+        """
         first = int(self.number.min())
-        for place, kind in enumerate(self.kinds):
+        for place, attempt in enumerate(self.attempts):
             arrived_at = self.arrived[place]
-            has_ended = self.ended <= arrived_at + CLOCKS
-            came_before = self.arrived < arrived_at
-            came_before[:place] |= self.arrived[:place] == arrived_at
-            has_ended &= came_before
-            needs: list[int] = []
-            if (rule := rules.get(kind)) is not None:
-                needs = self._latest(rule.needs, has_ended)
             is_new_try = bool(self.number[place] > first)
+            if _says_needs(attempt):
+                last_end = _last_end(attempt.needs, ends)
+                if last_end is not None and arrived_at - last_end <= RIGHT_AFTER:
+                    continue
+                if is_new_try and (before := self._before(place)):
+                    more = self._ids(before, LAST_OF_A_TRY)
+                    yield place, tuple(dict.fromkeys((*attempt.needs, *more))), True
+                continue
+            needs: list[int] = []
+            if (rule := rules.get(attempt.kind)) is not None:
+                needs = self._latest(rule.needs, self._has_ended(place))
             if is_new_try and needs:
                 is_new_try = bool(arrived_at - self.ended[needs].max() > RIGHT_AFTER)
             if is_new_try:
-                needs = np.flatnonzero((self.number < self.number[place]) & has_ended).tolist()
+                needs = self._before(place)
             if needs:
                 most = LAST_OF_A_TRY if is_new_try else MAX_NEEDS
                 yield place, self._ids(needs, most), is_new_try
+
+    def _has_ended(self, place: int) -> Array:
+        """Return which jobs came before the one at this place, and had ended when it came."""
+        arrived_at = self.arrived[place]
+        came_before = self.arrived < arrived_at
+        came_before[:place] |= self.arrived[:place] == arrived_at
+        has_ended: Array = came_before & (self.ended <= arrived_at + self.tolerance)
+        return has_ended
+
+    def _before(self, place: int) -> list[int]:
+        """Return the places of the earlier tries' jobs that had ended when this one came."""
+        earlier = (self.number < self.number[place]) & self._has_ended(place)
+        return np.flatnonzero(earlier).tolist()
 
     def _latest(self, kinds: Sequence[str], has_ended: Array) -> list[int]:
         """Return, of jobs of these names, the last tries that had ended by then."""
@@ -190,7 +322,7 @@ class _Pairs:
         places = [place for place in run.first if run.kinds[place] in self.number]
         kinds = np.array([self.number[run.kinds[place]] for place in places], np.int64)
         arrived, ended = run.arrived[places], run.ended[places]
-        has_ended = ended[None, :] <= arrived[:, None] + CLOCKS
+        has_ended = ended[None, :] <= arrived[:, None] + run.tolerance
         np.add.at(self.both, (kinds[:, None], kinds[None, :]), 1)
         np.add.at(self.before, (kinds[:, None], kinds[None, :]), has_ended)
 
@@ -216,7 +348,7 @@ def _rules(workflow: str, runs: Sequence[_Run]) -> Iterator[JobNeeds]:
             continue
         arrived, ended = run.arrived[places], run.ended[places]
         in_time = needs[numbers[:, None], numbers[None, :]]
-        in_time &= ended[None, :] <= arrived[:, None] + CLOCKS
+        in_time &= ended[None, :] <= arrived[:, None] + run.tolerance
         latest = np.argmax(np.where(in_time, ended[None, :], -np.inf), axis=1)
         for place in np.flatnonzero(in_time.any(axis=1)).tolist():
             need = int(latest[place])

@@ -24,6 +24,7 @@ from typing import Final, NamedTuple
 import msgspec
 import numpy as np
 
+from farm.core.jobs.groups import group_of
 from farm.records.attempt import Attempt
 from farm_twin.twins.closed_loop.run_needs import JobNeeds, workflow_of
 
@@ -64,6 +65,8 @@ class _Run(NamedTuple):
     attempts: list[Attempt]
     #: of the first one
     began_at: float
+    #: seconds by which instants may be out of order
+    tolerance: float
 
     @property
     def key(self) -> tuple[str, str]:
@@ -80,20 +83,25 @@ class _Run(NamedTuple):
         """Its name or number."""
         return self.name[1]
 
+    @property
+    def is_in_group(self) -> bool:
+        """Whether its system says that newer runs of its group cancel it."""
+        return _cancels(self.attempts[0])
+
     def is_unfinished(self, at: float) -> bool:
         """Return whether some job of it had not ended, or was cancelled just before."""
-        return any(_is_open(attempt, at) for attempt in self.attempts)
+        return any(_is_open(attempt, at, self.tolerance) for attempt in self.attempts)
 
     def was_cut(self, at: float) -> bool:
         """Return whether it was cancelled then: nothing of it came, or went on, after that."""
-        cut = [attempt for attempt in self.attempts if _is_open(attempt, at)]
+        cut = [attempt for attempt in self.attempts if _is_open(attempt, at, self.tolerance)]
         return (
             bool(cut)
             and not self.came_after(at)
             and all(
                 attempt.result == "cancelled"
                 and attempt.finished_at is not None
-                and attempt.finished_at <= at + CANCELLING
+                and attempt.finished_at <= at + max(CANCELLING, self.tolerance)
                 for attempt in cut
             )
         )
@@ -103,42 +111,50 @@ class _Run(NamedTuple):
         return any(attempt.arrived_at > at for attempt in self.attempts)
 
 
-def _is_open(attempt: Attempt, at: float) -> bool:
+def _is_open(attempt: Attempt, at: float, tolerance: float) -> bool:
     ended = attempt.finished_at
     if ended is None:
         return True
-    return ended >= at or (attempt.result == "cancelled" and ended >= at - STARTING)
+    starting = max(STARTING, tolerance)
+    return ended >= at or (attempt.result == "cancelled" and ended >= at - starting)
 
 
-def superseded(attempts: Sequence[Attempt], rules: Sequence[JobNeeds]) -> Superseded:
+def superseded(
+    attempts: Sequence[Attempt], rules: Sequence[JobNeeds], resolution: float = 0.0
+) -> Superseded:
     """Return the attempts with a concurrency group where a newer push cancels the older run.
+
+    Where the records name such a group, that holds; elsewhere it is read from what was cancelled.
 
     Args:
         attempts: of all runs, with their needs.
         rules: the needs of the jobs of each workflow.
+        resolution: of the instants, seconds.
     """
-    runs = _runs(attempts)
+    runs = _runs(attempts, resolution)
     followed = list(_pairs(runs))
     cancelling = _cancelling(followed)
-    if not cancelling.workflows:
+    if not cancelling.workflows and not any(map(_cancels, attempts)):
         return Superseded(list(attempts), (), 0, 0, 0)
     cut = {
         older.name: newer.began_at
         for older, newer in followed
-        if cancelling.has(older.key) and _ends_there(older, newer.began_at)
+        if (older.is_in_group or cancelling.has(older.key)) and _ends_there(older, newer.began_at)
     }
+    with_cut_runs = cancelling.workflows | {workflow for workflow, _ in cut}
     templates = {
         workflow: _Template(
             [run for run in runs if run.workflow == workflow and run.name not in cut],
             [rule for rule in rules if rule.workflow == workflow],
         )
-        for workflow in cancelling.workflows
+        for workflow in with_cut_runs
     }
     played: list[Attempt] = []
     drawn = added = 0
     for attempt in attempts:
         key = workflow, branch = _key_of(attempt)
-        if not (attempt.matrix and branch and cancelling.has(key)):
+        infers = bool(branch) and not attempt.group and cancelling.has(key)
+        if not (attempt.matrix and (infers or _cancels(attempt))):
             played.append(attempt)
             continue
         whole = attempt
@@ -152,7 +168,7 @@ def superseded(attempts: Sequence[Attempt], rules: Sequence[JobNeeds]) -> Supers
             added += len(more)
             played += more
     played.sort(key=attrgetter("arrived_at"))
-    return Superseded(played, tuple(sorted(cancelling.workflows)), len(cut), drawn, added)
+    return Superseded(played, tuple(sorted(with_cut_runs)), len(cut), drawn, added)
 
 
 class _Cancelling(NamedTuple):
@@ -174,7 +190,7 @@ def _cancelling(followed: Sequence[tuple[_Run, _Run]]) -> _Cancelling:
     unfinished: Counter[tuple[str, str]] = Counter()
     were_cut: Counter[tuple[str, str]] = Counter()
     for older, newer in followed:
-        if older.is_unfinished(newer.began_at):
+        if not older.is_in_group and older.is_unfinished(newer.began_at):
             unfinished[older.key] += 1
             were_cut[older.key] += older.was_cut(newer.began_at)
     spared = {key for key, count in unfinished.items() if were_cut[key] < CUT_SHARE * count}
@@ -195,24 +211,33 @@ def _cancelling(followed: Sequence[tuple[_Run, _Run]]) -> _Cancelling:
     return _Cancelling(workflows, spared)
 
 
+def _cancels(attempt: Attempt) -> bool:
+    """Return whether a newer run cancels this attempt, by its system's word."""
+    return group_of(attempt.group).mode == "cancel"
+
+
 def _key_of(attempt: Attempt) -> tuple[str, str]:
+    if _cancels(attempt):
+        return workflow_of(attempt), group_of(attempt.group).name
     return workflow_of(attempt), attempt.attributes.get("branch", "")
 
 
 def _group_of(attempt: Attempt) -> str:
-    return "/".join(filter(None, _key_of(attempt)))
+    if attempt.group:
+        return attempt.group
+    return f"{'/'.join(filter(None, _key_of(attempt)))}:cancel"
 
 
-def _runs(attempts: Sequence[Attempt]) -> list[_Run]:
-    """Return the runs that name workflow and branch, by when they began."""
+def _runs(attempts: Sequence[Attempt], tolerance: float) -> list[_Run]:
+    """Return the runs that name workflow and branch, or a group, by when they began."""
     by_name: dict[tuple[str, str], list[Attempt]] = defaultdict(list)
     for attempt in attempts:
-        if attempt.matrix and attempt.attributes.get("branch"):
+        if attempt.matrix and (attempt.attributes.get("branch") or _cancels(attempt)):
             by_name[workflow_of(attempt), attempt.matrix].append(attempt)
     runs = []
     for name, some in by_name.items():
         some.sort(key=attrgetter("arrived_at"))
-        runs.append(_Run(name, some, some[0].arrived_at))
+        runs.append(_Run(name, some, some[0].arrived_at, tolerance))
     return sorted(runs, key=attrgetter("began_at"))
 
 
@@ -234,7 +259,7 @@ def _ends_there(run: _Run, at: float) -> bool:
         return True
     last_end = max(attempt.finished_at or 0.0 for attempt in run.attempts)
     is_open = run.is_unfinished(at) or run.came_after(at)
-    return not is_open and last_end >= at - CANCELLING
+    return not is_open and last_end >= at - max(CANCELLING, run.tolerance)
 
 
 class _Template:

@@ -337,8 +337,18 @@ def _retried(row: Row, build: int, before: dict[str, str]) -> dict[str, str] | N
 SHAPES = {"github": as_github, "gitlab": as_gitlab, "buildkite": as_buildkite}
 
 
-def write(farm: CIFarm, shape: str, path: Path) -> Path:
+def with_needs_said(farm: CIFarm, pages: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield jobs of GitLab, or builds of Buildkite, that say what each job needs."""
+    for page in pages:
+        steps = WORKFLOWS[farm.runs[page.get("number") or page["pipeline"]["id"]].workflow]
+        for job in page.get("jobs", [page]):
+            job["depends_on" if "jobs" in page else "needs"] = list(steps[job["name"]].needs)
+        yield page
+
+
+def write(farm: CIFarm, shape: str, path: Path, *, says_needs: bool = False) -> Path:
     """Write what a source's API says of a farm that was played, as JSON lines."""
-    lines = map(json.dumps, SHAPES[shape](farm))
+    pages = SHAPES[shape](farm)
+    lines = map(json.dumps, with_needs_said(farm, pages) if says_needs else pages)
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return path

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 import pytest
 
 import farm
+from farm.core.jobs.groups import group_of
 from farm.records.bundle import read_bundle, write_bundle
 from farm_twin.bundles.anonymizing import anonymized
 from farm_twin.bundles.merging import merged
+from farm_twin.bundles.scaling import scaled
 from farm_twin.importing import load_records
 from farm_twin.tests.twins.closed_loop.ci_with_needs import CIFarm, began, write
 from farm_twin.twins.closed_loop.closing import CUT_SHORT, closed_loop_of
@@ -20,7 +23,7 @@ from farm_twin.twins.twin import write_twin
 RUNNERS = 9
 
 
-def played(runners: int, days: float, **how: bool) -> CIFarm:
+def played(runners: int, days: float, **how: Any) -> CIFarm:
     """Return a farm of the other program, played."""
     ci = CIFarm(1, runners, days=days, **how)
     ci.played()
@@ -47,10 +50,10 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "records"
 
 
-def replayed(records: Path, builders: int) -> farm.Result:
+def replayed(records: Path, builders: int, platform: str = "linux") -> farm.Result:
     """Return the recorded jobs on a farm of some builders like the recorded ones."""
     pool = {
-        "name": "linux", "platform": {"processor": "linux"}, "builders": builders,
+        "name": "linux", "platform": {"processor": platform}, "builders": builders,
         "pickup_time": "2s", "inter_job_time": "1s",
     }  # fmt: skip
     trace = {"path": str(records), "format": "bundle"}
@@ -83,6 +86,37 @@ def test_plain_records_have_no_loop_to_close(tmp_path: Path) -> None:
     assert closed_loop_of(load_records([write(ci, "github", tmp_path / "jobs")])) is None
 
 
+def test_pushes_that_cancel_are_played_where_no_job_needs_another(tmp_path: Path) -> None:
+    """Otherwise a larger farm would cancel as many jobs, as early, as the recorded one did."""
+    how = {"needs": False, "tries_again": False, "pushes_per_hour": 12}
+    ci = played(8, 0.5, **how)
+    found = closed_loop_of(load_records([write(ci, "github", tmp_path / "jobs")]))
+    assert found is not None
+    assert (found.released, found.cancelling) == (0.0, ("ci",))
+    [sentence] = found.evidence
+    assert sentence.startswith("a newer push cancels the older run of ci (")
+    write_bundle(tmp_path / "records", found.bundle)
+    run = replayed(tmp_path / "records", 12, "linux,self-hosted")
+    assert mean_wait(run) == pytest.approx(true_wait(played(12, 0.5, **how)), rel=0.05)
+
+
+@pytest.mark.slow
+def test_records_of_whole_minutes_show_what_released_what(tmp_path: Path) -> None:
+    """As tables that were rounded on their way: a push may seem to come after what it cancelled."""
+    bundle = load_records([write(played(RUNNERS, 3.0), "github", tmp_path / "jobs")])
+    for attempt in bundle.attempts:
+        for name in ("submitted_at", "eligible_at", "started_at", "finished_at"):
+            if (instant := getattr(attempt, name)) is not None:
+                setattr(attempt, name, instant // 60 * 60)
+    found = closed_loop_of(bundle)
+    assert found is not None
+    assert found.resolution == 60
+    assert {rule.kind: len(rule.needs) for rule in found.needs if rule.workflow == "ci"} == {
+        "build": 1, "package": 12, **{f"test ({number})": 1 for number in range(12)},
+    }  # fmt: skip
+    assert found.cancelling == ("ci", "docs")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", ["github", "gitlab", "buildkite"])
 def test_what_a_twin_says_of_another_farm_is_so(tmp_path: Path, shape: str) -> None:
@@ -103,14 +137,32 @@ def test_what_a_twin_says_of_another_farm_is_so(tmp_path: Path, shape: str) -> N
 
 
 def test_needs_stay_whole_where_records_get_other_names(closed: Path) -> None:
-    """Merged with another farm's, or handed on without names, each need is one of the records."""
+    """Merged with another farm's, repeated, or without names, each need is one of the records."""
     bundle = read_bundle(closed)
-    for other in (anonymized(bundle), merged([bundle, bundle], ["a", "b"], apart=True)):
+    others = (
+        anonymized(bundle),
+        merged([bundle, bundle], ["a", "b"], apart=True),
+        scaled(bundle, arrivals=1.5),
+    )
+    for other in others:
         ids = {attempt.id for attempt in other.attempts}
         needs = [need.removesuffix(":ended") for one in other.attempts for need in one.needs]
         assert set(needs) <= ids
         assert len(needs) >= 500
-    assert not {one.group for one in anonymized(bundle).attempts} & {"1/b0", "1/b1", "1/b2"}
+    bundle.attempts[0].group = "deploy:3"
+    [group] = {one.group for one in anonymized(bundle).attempts if one.group}
+    assert group_of(group).limit == 3
+    assert group_of(group).name != "deploy"
+
+
+def test_a_scaled_load_is_played_closed(closed: Path, tmp_path: Path) -> None:
+    """Twice the run times, on a farm with room: each job comes as long after its needs."""
+    bundle = scaled(read_bundle(closed), service_times=2.0)
+    write_bundle(tmp_path / "scaled", bundle)
+    [recorded, longer] = (replayed(records, 200) for records in (closed, tmp_path / "scaled"))
+    [before, after] = (np.asarray(run.jobs["blocked_time_s"], float) for run in (recorded, longer))
+    assert 1.5 < np.nanmean(after) / np.nanmean(before) < 2.1
+    assert mean_wait(longer) == pytest.approx(mean_wait(recorded), abs=1.0)
 
 
 def test_jobs_that_no_known_push_cancelled_are_told(tmp_path: Path) -> None:

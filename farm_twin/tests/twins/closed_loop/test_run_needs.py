@@ -45,6 +45,39 @@ def test_needs_of_each_job_are_those_of_its_workflow(released: ReleasedLoad) -> 
     assert found == wanted
 
 
+@pytest.mark.parametrize("source", ["gitlab", "buildkite"])
+def test_needs_that_the_records_say_hold(tmp_path: Path, source: str) -> None:
+    """Each job's, also where few runs would show nothing; times only have to agree."""
+    farm = CIFarm(1, 9, days=0.3)
+    farm.played()
+    path = write(farm, source, tmp_path / "jobs.jsonl", says_needs=True)
+    load = with_needs(load_records([path]).attempts)
+    assert load.explicit == load.released > 100
+    assert {rule.explicit for rule in load.needs} == {True}
+    assert not [rule for rule in load.needs if rule.instead]
+    found = {rule.kind: set(rule.needs) for rule in load.needs}
+    steps = WORKFLOWS["ci"] | WORKFLOWS["docs"]
+    assert found == {name: set(step.needs) for name, step in steps.items() if step.needs}
+
+
+def test_times_that_say_otherwise_are_told(released: ReleasedLoad) -> None:
+    """What the records say holds, and the other set is evidence."""
+    ids: dict[tuple[str, str, str], str] = {}
+    attempts = []
+    for attempt in released.attempts:
+        key = attempt.attributes.get("pipeline", ""), attempt.matrix, attempt.kind
+        ids[key] = attempt.id
+        needs: tuple[str, ...] = ()
+        if attempt.kind == "package":
+            needs = (f"{ids.get((*key[:2], 'lint'), 'none')}:ended",)
+        known = attempt.kind == "package"
+        attempts.append(msgspec.structs.replace(attempt, needs=needs, needs_known=known))
+    load = with_needs(attempts)
+    [rule] = [rule for rule in load.needs if rule.kind == "package"]
+    assert (rule.needs, set(rule.instead)) == (("lint",), set(TESTS))
+    assert not [other for other in load.needs if other.instead and other is not rule]
+
+
 def test_a_further_try_needs_what_had_failed(released: ReleasedLoad) -> None:
     """Otherwise it would be repeated before it has failed."""
     known = {attempt.id: attempt for attempt in released.attempts}
@@ -86,7 +119,7 @@ def test_jobs_that_come_together_need_nothing() -> None:
         for run in range(30)
         for kind, ends in (("a", 20.0), ("b", 90.0 + run))
     ]
-    assert with_needs(attempts) == (attempts, [], 0, 0)
+    assert with_needs(attempts) == (attempts, [], 0, 0, 0)
 
 
 def test_cancelled_jobs_of_an_older_push_get_their_whole_run_time(released: ReleasedLoad) -> None:
