@@ -21,7 +21,8 @@ from farm.records.sifting import sifted
 from farm.sim.garbage import no_garbage_collection
 from farm.units import format_roughly
 from farm.whole_files import STDIN
-from farm_twin.sources import LOGS, SOURCES, TABLES, slurm, swf
+from farm_twin.sources import LOGS, SOURCES, TABLES, github, slurm, swf
+from farm_twin.sources.workflow_files import read_workflow_files
 
 NAMES = (*SOURCES, *TABLES, *LOGS)
 ROUNDED = "began by a sliver before the job ahead on their runner had ended"
@@ -44,6 +45,7 @@ def load_records(
     fields: Mapping[str, str] | None = None,
     zone: tzinfo | None = None,
     on_read: OnShare = unseen,
+    workflows: Path | None = None,
 ) -> Bundle:
     """Return the records in a bundle, or in the files of a source. Raises TraceError.
 
@@ -51,7 +53,12 @@ def load_records(
     """
     bundles = [path for path in paths if is_bundle(path)]
     if not bundles:
-        return import_files(paths, source, fields, zone, on_read)
+        return import_files(paths, source, fields, zone, on_read, workflows)
+    if workflows is not None:
+        raise InputError(
+            f"--workflows: found with the bundle {bundles[0]}; allowed: with the files of github, "
+            "from which a bundle is made"
+        )
     if len(paths) > 1 or source is not None or fields:
         raise InputError(
             f"{bundles[0]}: found a bundle beside other files or options; allowed: one bundle, "
@@ -66,13 +73,14 @@ def import_files(
     fields: Mapping[str, str] | None = None,
     zone: tzinfo | None = None,
     on_read: OnShare = unseen,
+    workflows: Path | None = None,
 ) -> Bundle:
     """Return the records in the files of a source. Raises TraceError with the record that is wrong.
 
     Of a folder all files of records are read, together. ``source`` is recognised by the first
     object, or line, if absent; ``fields`` are the columns of a table by our names (see
     ``farm_twin.sources.tables``); ``zone`` is that of instants without one. ``on_read`` is given
-    how much is read.
+    how much is read. ``workflows`` is a folder of GitHub's workflow files: what jobs need.
     """
     files = files_in(files)
     source = source or source_of(files)
@@ -80,6 +88,8 @@ def import_files(
         raise InputError(f"source: {not_among(source, NAMES)}")
     if fields and source not in TABLES:
         raise InputError(f"--column: found with {source}; allowed: with {', '.join(TABLES)}")
+    if workflows is not None and source != "github":
+        raise InputError(f"--workflows: found with {source}; allowed: with github")
     reading = Reading(files, zone, on_read, partial(_foreign, source))
     if source in SOURCES:
         style_of = SOURCES[source].style_of
@@ -94,6 +104,8 @@ def import_files(
         found = LOGS[source](reading)
     else:
         system = SOURCES[source]
+        if workflows is not None:
+            system = github.source_with(read_workflow_files(workflows))
         found = system.read(reading)
         resolution = system.resolution
         longest_open = system.longest_open

@@ -81,6 +81,7 @@ def doctor(
     slots: float | None = None,
     zone: str | None = None,
     columns: Mapping[str, str] | None = None,
+    workflows: str | Path | None = None,
     strict: bool = False,
 ) -> Diagnosis:
     """Say why the jobs of a real farm wait: its load, servers and waits, by platform.
@@ -93,6 +94,7 @@ def doctor(
         slots: of the whole farm, where the records do not say it.
         zone: the time zone of instants without one, such as ``"Europe/Berlin"``.
         columns: of a table: for each part of a job the column that has it.
+        workflows: of GitHub: the folder of the workflow files, which say what jobs need.
         strict: records that a check finds doubtful are refused.
 
     Raises InputError for records that cannot be read, or are refused.
@@ -102,7 +104,7 @@ def doctor(
     ['short of servers', 'short of servers']
     """
     seconds = _seconds(objective)
-    bundle = _bundle(_paths(records), source, slots, zone, columns)
+    bundle = _bundle(_paths(records), source, slots, zone, columns, workflows)
     examination = diagnose(bundle, _zone(zone), seconds)
     if strict:
         examination.refuse_doubtful()
@@ -117,6 +119,7 @@ def twin(
     slots: float | None = None,
     zone: str | None = None,
     columns: Mapping[str, str] | None = None,
+    workflows: str | Path | None = None,
 ) -> Twin:
     """Make a scenario that waits as a real farm did, and hold it against that farm's records.
 
@@ -124,7 +127,7 @@ def twin(
     it can be simulated, and changed. Each of its pools has a grade.
 
     Args:
-        records, source, slots, zone, columns: as for ``doctor``.
+        records, source, slots, zone, columns, workflows: as for ``doctor``.
         out: the new scenario file. Records that are no bundle are kept beside it, as one.
 
     Returns what was found: ``sentence``, ``believable`` (all pools are right on average, or for
@@ -136,7 +139,7 @@ def twin(
     True
     """
     paths = _paths(records)
-    bundle = _bundle(paths, source, slots, zone, columns)
+    bundle = _bundle(paths, source, slots, zone, columns, workflows)
     refuse_more_than_slots(bundle)
     return write_twin(bundle, paths[0] if is_bundle(paths[0]) else None, Path(out))
 
@@ -147,8 +150,11 @@ def _bundle(
     slots: float | None,
     zone: str | None,
     columns: Mapping[str, str] | None,
+    workflows: str | Path | None,
 ) -> Bundle:
-    return with_capacity(load_records(paths, source, columns, _zone(zone)), slots)
+    folder = None if workflows is None else Path(workflows)
+    records = load_records(paths, source, columns, _zone(zone), workflows=folder)
+    return with_capacity(records, slots)
 
 
 def _zone(name: str | None) -> tzinfo | None:

@@ -160,6 +160,15 @@ Zone = Annotated[
         "Default: UTC, and times without a zone are refused.",
     ),
 ]
+Workflows = Annotated[
+    Path | None,
+    typer.Option(
+        "--workflows",
+        metavar="DIR",
+        help="Of github: the folder of the workflow files, or a clone; what jobs need, and their "
+        "groups, are taken from them.",
+    ),
+]
 Slots = Annotated[
     float | None,
     typer.Option(

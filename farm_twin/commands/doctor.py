@@ -18,6 +18,7 @@ from farm.terminal.options import (
     Quiet,
     Slots,
     Source,
+    Workflows,
     Zone,
     columns_of,
     seconds_of,
@@ -50,6 +51,7 @@ def doctor(
     slots: Slots = None,
     zone: Zone = None,
     column: Columns = None,
+    workflows: Workflows = None,
     strict: Annotated[bool, typer.Option("--strict")] = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -74,7 +76,7 @@ def doctor(
     longest_wait = seconds_of(objective, "--objective", least=MIN_OBJECTIVE)
     clock = zone_of(zone)
     with reading_progress(silent=quiet) as on_read:
-        records = load_records(files, source, columns_of(column), clock, on_read)
+        records = load_records(files, source, columns_of(column), clock, on_read, workflows)
     bundle = with_capacity(records, slots)
     with shared_progress("examining", silent=quiet) as on_share:
         examination = diagnose(bundle, clock, longest_wait, on_share)

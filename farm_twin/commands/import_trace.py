@@ -17,7 +17,15 @@ from farm.records.traces.csv_table import write_csv
 from farm.results.formatting import readable_span
 from farm.scenario import TraceOptions
 from farm.terminal.cells import folding, texts
-from farm.terminal.options import Columns, Quiet, Slots, Zone, columns_of, zone_of
+from farm.terminal.options import (
+    Columns,
+    Quiet,
+    Slots,
+    Workflows,
+    Zone,
+    columns_of,
+    zone_of,
+)
 from farm.terminal.output import note, progress, reading_progress, remark
 from farm.terminal.tables import Listing
 from farm.units import many
@@ -41,6 +49,7 @@ def import_trace(
     files: Annotated[list[Path] | None, typer.Argument(metavar="FILES")] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="OUT")] = None,
     column: Columns = None,
+    workflows: Workflows = None,
     zone: Zone = None,
     slots: Slots = None,
     anonymize: Annotated[bool, typer.Option("--anonymize")] = False,
@@ -78,7 +87,12 @@ def import_trace(
     if out is not None and out.exists():
         raise InputError(f"{out}: exists already; allowed: a new file or directory")
     fields = columns_of(column)
-    of_bundles = {"--anonymize": anonymize, "--slots": slots is not None, "--zone": zone}
+    of_bundles = {
+        "--anonymize": anonymize,
+        "--slots": slots is not None,
+        "--zone": zone,
+        "--workflows": workflows is not None,
+    }
     with_bundle = next((option for option, found in of_bundles.items() if found), None)
     # csv and taskcluster are both: then a table was meant if the result is to be one
     if source in FORMATS and (
@@ -104,7 +118,9 @@ def import_trace(
     if out is not None and out.suffix == ".csv":
         raise InputError(f"{out}: records of {source} become a bundle; allowed: a new directory")
     with reading_progress(silent=quiet) as on_read:
-        bundle = with_capacity(import_files(files, source, fields, zone_of(zone), on_read), slots)
+        bundle = with_capacity(
+            import_files(files, source, fields, zone_of(zone), on_read, workflows), slots
+        )
     remark(*bundle.manifest.remarks, quiet=quiet)
     bundle = anonymized(bundle) if anonymize else bundle
     if show:

@@ -18,7 +18,17 @@ from farm.records.bundle import is_bundle, with_capacity
 from farm.results.formatting import readable_percent, readable_ratio, readable_span
 from farm.terminal.cells import folding, numbers
 from farm.terminal.error_messages import INTERRUPTED
-from farm.terminal.options import AsJson, Columns, Quiet, Slots, Source, Zone, columns_of, zone_of
+from farm.terminal.options import (
+    AsJson,
+    Columns,
+    Quiet,
+    Slots,
+    Source,
+    Workflows,
+    Zone,
+    columns_of,
+    zone_of,
+)
 from farm.terminal.output import (
     note,
     print_json,
@@ -55,6 +65,7 @@ def twin(
     slots: Slots = None,
     zone: Zone = None,
     column: Columns = None,
+    workflows: Workflows = None,
     hours: Annotated[bool, typer.Option("--hours")] = False,
     strict: Annotated[bool, typer.Option("--strict")] = False,
     as_json: AsJson = False,
@@ -79,7 +90,7 @@ def twin(
         farm twin mine --hours          each pool by hour of the day, too
     """
     with reading_progress(silent=quiet) as on_read:
-        bundle = load_records(files, source, columns_of(column), zone_of(zone), on_read)
+        bundle = load_records(files, source, columns_of(column), zone_of(zone), on_read, workflows)
         bundle = with_capacity(bundle, slots)
         refuse_more_than_slots(bundle)
     place = files[0] if is_bundle(files[0]) else None

@@ -4,11 +4,14 @@ A job's pages have when it was created, picked up and completed; a run's, who ca
 things are not as they seem. ``started_at`` may be older than the pickup, so a later first step
 counts. A re-run lists copies of the jobs that had passed, under new ids. And a job that waits for
 an approval or for others of its concurrency group is not waiting for a runner.
+
+What a job needs is in no page: the workflow files have it (``workflow_files.py``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from operator import attrgetter
 
 import msgspec
@@ -17,6 +20,7 @@ from farm.records.attempt import Attempt, Result, by_word
 from farm.records.labels import by_spelling
 from farm.records.reading import Missing, Reading, members
 from farm.records.source import Source
+from farm_twin.sources.workflow_files import WorkflowFiles
 from farm_twin.sources.writing import by_matrix, second
 
 HOSTED = "GitHub Actions"
@@ -75,6 +79,8 @@ class _Run(msgspec.Struct):
     """What a run says of its jobs."""
 
     id: int
+    #: of its workflow file
+    path: str = ""
     status: str | None = None
     conclusion: str | None = None
     event: str = ""
@@ -100,8 +106,11 @@ def knows(value: dict[str, object]) -> bool:
     return isinstance(job, dict) and not {"run_id", *_OTHERS}.isdisjoint(job)
 
 
-def read(reading: Reading) -> Iterator[Attempt]:
-    """Yield the attempts; who caused a job is known after the last record."""
+def read(reading: Reading, workflows: WorkflowFiles | None = None) -> Iterator[Attempt]:
+    """Yield the attempts; who caused a job is known after the last record.
+
+    What jobs need, and their groups, are in the workflow files, if these are given.
+    """
     runs: dict[int, _Run] = {}
     listed = _Listed()
     delivered: dict[int, list[_Delivery]] = {}
@@ -140,7 +149,10 @@ def read(reading: Reading) -> Iterator[Attempt]:
         attempt.platform = names[attempt.platform]
         if known := runs.get(int(attempt.matrix)):
             _add(attempt, known)
-        yield attempt
+    if workflows is not None:
+        paths = {str(run.id): run.path for run in runs.values()}
+        workflows.set_needs(found, paths, reading)
+    yield from found
 
 
 class _Listed:
@@ -292,6 +304,11 @@ def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, object]]:
         yield {"total_count": len(jobs), "jobs": jobs}
     runs = [{"id": run, "event": "push", "actor": {"login": user}} for run, user in users.items()]
     yield {"total_count": len(runs), "workflow_runs": runs}
+
+
+def source_with(workflows: WorkflowFiles) -> Source:
+    """Return the source whose jobs need what workflow files say."""
+    return SOURCE._replace(read=partial(read, workflows=workflows))
 
 
 DAY = 86_400.0
