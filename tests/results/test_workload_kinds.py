@@ -83,3 +83,15 @@ def test_a_sweep_says_it_of_its_settings():
         sweep = judge(Played("x", {"who": kinds}, [1], summaries), {"who": kinds[0]}, 0.01)
         told = " ".join([sweep.answer, *remarks(sweep)])
         assert expected in told
+
+
+@pytest.mark.slow
+def test_a_plan_for_users_warns_that_waits_do_not_tell_what_is_not_pushed():
+    """Its objective is met by a farm on which users get little done."""
+    scenario = {
+        "phases": {"run": "1h"},
+        "pools": [{"name": "linux", "builders": 1}],
+        "workload": [{"arrivals": {**CLOSED, "service_time": "1m"}}],
+    }
+    plan = farm.plan(scenario, "mean(waiting_time) < 1m", replications=1)
+    assert any("the workload is closed" in warning for warning in plan.warnings)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import msgspec
@@ -10,6 +10,7 @@ import msgspec
 from farm.app.recorded.played_again import played_again
 from farm.app.runs.learning import seeded_estimator
 from farm.app.sweeps.axes import Axis, Grid
+from farm.results.comparison.compared_values import not_comparable
 from farm.results.summary.objectives import Term
 from farm.scenario import Scenario
 from farm.sim.capacity_planning import PlanOptions, Point, SizePlan, plan, plan_settings
@@ -31,9 +32,28 @@ def plan_pools(
     options = msgspec.structs.replace(
         options, algorithms=algorithms_of, estimator=partial(seeded_estimator, again=played_again)
     )
+    scenarios = [scenario]
     if not axes:
         found = plan(scenario, terms, options, on_point)
     else:
         grid = Grid(scenario, axes)
         found = plan_settings(grid.scenarios, list(grid.axes), terms, options, on_point)
-    return msgspec.structs.replace(found, twin=scenario.twin, currency=scenario.unit_of_cost)
+        scenarios = list(grid.scenarios.values())
+    return msgspec.structs.replace(
+        found,
+        twin=scenario.twin,
+        currency=scenario.unit_of_cost,
+        warnings=(*found.warnings, *_on_workloads(scenarios)),
+    )
+
+
+def _on_workloads(scenarios: Sequence[Scenario]) -> Iterator[str]:
+    """Yield what must be known of an objective where users wait for verdicts."""
+    kinds = list(dict.fromkeys(one.workload_kind for one in scenarios))
+    if len(kinds) > 1:
+        yield not_comparable(f"the workloads are {' and '.join(kinds)}")
+    elif kinds != ["open"]:
+        yield (
+            f"the workload is {kinds[0]}: users wait for verdicts, so a smaller farm is asked for "
+            "less, and waits do not tell it; see runs_per_hour of farm simulate"
+        )

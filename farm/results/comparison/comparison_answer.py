@@ -361,8 +361,10 @@ def _runs_an_hour(comparison: ComparedRuns) -> str:
     [pair] = comparison.pairs
     for metric in pair.metrics:
         if metric.metric == RUNS and metric.base is not None and metric.other is not None:
-            more, less = readable(metric.other, "ratio"), readable(metric.base, "ratio")
-            return f"; users get {more} runs an hour with {pair.other_name} instead of {less}"
+            base, other = readable(metric.base, "ratio"), readable(metric.other, "ratio")
+            if base == other:
+                return f"; users get {base} runs an hour with either"
+            return f"; users get {other} runs an hour with {pair.other_name} instead of {base}"
     return ""
 
 
