@@ -187,6 +187,11 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
         return submitted_at if self.arrived_at is None else self.arrived_at
 
 
+def run_of(job: Job) -> str:
+    """Return the run that a job belongs to: its matrix, or itself."""
+    return job.id if job.matrix is None else job.matrix
+
+
 JOB_FIELDS = {name: field for name, field in fields_of(Job).items() if name != "digest"}
 """The fields of a job, as they come in: see ``farm.core.fields``."""
 

@@ -18,9 +18,9 @@ from farm.workload.build import (
     is_answered,
     needed_of,
 )
-from farm.workload.feedback import Batch, FeedbackLoad, Submissions
 from farm.workload.recorded import read_trace
 from farm.workload.streams import stream
+from farm.workload.submissions import Batch, FeedbackLoad, Submissions
 
 __all__ = [
     "Batch",

@@ -26,9 +26,9 @@ from farm.scenario.workload import Arrivals, Generator, Matrices, Source, Trace
 from farm.workload import generators
 from farm.workload.blocks import Block, JobColumns, joined
 from farm.workload.drawn_traits import Streams, source_streams
-from farm.workload.feedback import Batch, FeedbackLoad, SourceFeedback, Submissions
 from farm.workload.own_jobs import distinct, generated
 from farm.workload.recorded import trace_jobs
+from farm.workload.submissions import Batch, FeedbackLoad, Submissions
 
 arrival = attrgetter("arrived_at")
 R = TypeVar("R", Arrivals, Matrices)
@@ -123,6 +123,8 @@ def _submissions(scenario: Scenario, horizon: float, found: Workload) -> Submiss
 
     Raises as ``build_workload``.
     """
+    from farm.workload.feedback import SourceFeedback  # noqa: PLC0415 - few loads are answered
+
     prefixes = source_prefixes(scenario)
     people: list[SourceFeedback | None] = []
     source_of: dict[str, int] = {}

@@ -5,30 +5,26 @@ them. A source with ``reruns`` has people who repeat failed runs after a think t
 ``users`` has a number of users, each of whom pushes again after a think time once the verdict of
 the last push, and of its repeats, is there. Without either, arrivals do not depend on the farm.
 
-Both worlds say how jobs end, and submit what follows when its time has come
-(:class:`Submissions`). All draws are keyed by the user and by the run, not by when they are made:
+All draws are keyed by the user and by the run, not by when they are made:
 two farms with one seed are met by the same users with the same jobs and think times, in whatever
 order their jobs end.
 """
 
 from __future__ import annotations
 
-import heapq
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from itertools import chain, count, groupby
+from collections.abc import Collection, Iterator, Sequence
+from itertools import count, groupby
 from operator import attrgetter
 from random import Random
-from typing import Final, TypeAlias
+from typing import Final
 
 import msgspec
 import numpy as np
 
 from farm.columns import Floats
-from farm.core.commands import EndJob
-from farm.core.jobs.groups import run_of
 from farm.core.jobs.needs import need_of, needs_of
-from farm.core.model import Cause, Job, Platform
+from farm.core.model import Cause, Job, Platform, run_of
 from farm.scenario.distributions import Quantile
 from farm.scenario.people import People
 from farm.scenario.times_of_week import Period
@@ -38,20 +34,13 @@ from farm.workload import generators
 from farm.workload.blocks import JobColumns
 from farm.workload.drawn_traits import Streams, source_streams
 from farm.workload.streams import stream
-
-Batch: TypeAlias = tuple[float, tuple[Job, ...]]
-"""An instant (farm time), and the jobs that are submitted at it."""
+from farm.workload.submissions import TRY, Batch, Run
 
 PUSHES_AT_ONCE: Final = 8
 """Pushes of a user that are drawn together; most users of a short run make no more."""
-TRY: Final = ".try-"
-"""Stands between the id of a job, or of a matrix, and the number of its repeat, from 2 on."""
-
 _arrival = attrgetter("arrived_at")
 _NOT_REPEATED = frozenset({Cause.SUPERSEDED, Cause.STOPPED, Cause.REQUESTED})
 """Runs with such an end are not repeated: a newer one came, or it is not wanted any more."""
-_CUT_SHORT = frozenset({Cause.SKIPPED, Cause.FAIL_FAST})
-"""Causes of jobs that did not run because another failed."""
 
 
 class Thinking:
@@ -76,21 +65,6 @@ class Thinking:
                 left -= until - at
             at = until
         return math.inf
-
-
-class _Run:
-    """A run, and its repeats so far."""
-
-    def __init__(self, name: str, source: int) -> None:
-        self.name = name
-        self.source = source
-        #: its jobs as they were first submitted, by their ids then
-        self.jobs: dict[str, Job] = {}
-        #: number of the present try, 1 is the first
-        self.tries = 1
-        #: by the first id, how the jobs of the present try have ended, and which have not
-        self.ended: dict[str, EndJob] = {}
-        self.is_open: set[str] = set()
 
 
 class _User:
@@ -199,7 +173,7 @@ class SourceFeedback:
             push = self._push(place, instants[place])
             yield from () if push is None else push[1]
 
-    def verdict(self, run: _Run, at: float) -> Batch | None:
+    def verdict(self, run: Run, at: float) -> Batch | None:
         """Return what follows a verdict: a repeat, or the user's next push; None: nothing.
 
         A repeat belongs to the run, which has one more try then.
@@ -222,7 +196,7 @@ class SourceFeedback:
         self._user_of[run_of(jobs[0])] = place
         return at, jobs
 
-    def _repeat(self, run: _Run, at: float) -> Batch | None:
+    def _repeat(self, run: Run, at: float) -> Batch | None:
         """Return the repeat of a run that failed; None: it did not, or people let it be."""
         rule, ends = self._reruns, run.ended.values()
         if rule is None or self._thinking is None or run.tries > rule.at_most:
@@ -254,11 +228,11 @@ class SourceFeedback:
             if name in repeated
         )
 
-    def _stream(self, run: _Run, number: int) -> Random:
+    def _stream(self, run: Run, number: int) -> Random:
         return stream(self._seed, "workload", self._name, "reruns", run.name, number)
 
 
-def _come_back(run: _Run) -> Collection[str]:
+def _come_back(run: Run) -> Collection[str]:
     """Return the jobs that are repeated with those that failed: what these kept from running.
 
     A skipped job comes back only if a repeated one can still release it.
@@ -296,123 +270,3 @@ def _needs_within(job: Job, repeated: Collection[str], suffix: str) -> tuple[str
         for need in [need_of(text)]
         if need.job in repeated
     )
-
-
-class Submissions(Iterator[Batch]):
-    """What is submitted, by arrival, as far as it is known: more follows from how jobs end.
-
-    Args:
-        jobs: those that come by themselves, by arrival.
-        people: those of each source; None: there are none.
-        source_of: the source of each of these jobs by its id, known once it is drawn.
-    """
-
-    def __init__(
-        self,
-        jobs: Iterable[Job],
-        people: Sequence[SourceFeedback | None],
-        source_of: dict[str, int],
-    ) -> None:
-        self._by_themselves = groupby(jobs, key=_arrival)
-        self._people = people
-        self._source_of = source_of
-        #: what follows, and what was put back: at, whether it follows, serial
-        self._later: list[tuple[float, bool, int, tuple[Job, ...]]] = []
-        self._serials = count()
-        #: of runs without a verdict, by (source, name)
-        self._runs: dict[tuple[int, str], _Run] = {}
-        #: by the id of a job that has not ended, its run and its id in the run's first try
-        self._place_of: dict[str, tuple[_Run, str]] = {}
-        self._draw()
-
-    def __next__(self) -> Batch:
-        """Return the next batch that is known."""
-        if not self._later:
-            raise StopIteration
-        at, follows, _, jobs = heapq.heappop(self._later)
-        if not follows:
-            self._draw()
-        return at, jobs
-
-    @property
-    def next_at(self) -> float | None:
-        """When the next batch that is known comes; None: none is."""
-        return self._later[0][0] if self._later else None
-
-    def put_back(self, batch: Batch) -> None:
-        """Take back a batch that was not submitted: something may come before it now."""
-        at, jobs = batch
-        heapq.heappush(self._later, (at, True, -next(self._serials), jobs))
-
-    def ended(self, end: EndJob) -> tuple[Job, ...]:
-        """Learn how a job has ended; return the jobs that follow, which are among the next now."""
-        run, name = self._place_of.pop(end.job.id, (None, ""))
-        if run is None:
-            return ()
-        run.is_open.discard(name)
-        run.ended[name] = end
-        people = self._people[run.source]
-        if run.is_open or people is None:
-            return ()
-        tries = run.tries
-        follows = people.verdict(run, end.finished_at)
-        if follows is None or run.tries == tries:
-            del self._runs[run.source, run.name]
-        if follows is None:
-            return ()
-        at, jobs = follows
-        heapq.heappush(self._later, (at, True, next(self._serials), jobs))
-        if run.tries == tries:
-            for job in jobs:
-                self._note(job, run.source)
-            return jobs
-        run.ended = {}
-        suffix = f"{TRY}{run.tries}"
-        for job in jobs:
-            first_id = job.id.removesuffix(suffix)
-            run.is_open.add(first_id)
-            self._place_of[job.id] = run, first_id
-        return jobs
-
-    def _draw(self) -> None:
-        """Draw the next jobs that come by themselves."""
-        at, together = next(self._by_themselves, (0.0, iter(())))
-        jobs = tuple(together)
-        if not jobs:
-            return
-        for job in jobs:
-            source = self._source_of.pop(job.id, None)
-            if source is not None:
-                self._note(job, source)
-        heapq.heappush(self._later, (at or 0.0, False, next(self._serials), jobs))
-
-    def _note(self, job: Job, source: int) -> None:
-        """Remember a job of a run's first try until the verdict."""
-        name = run_of(job)
-        run = self._runs.setdefault((source, name), _Run(name, source))
-        run.jobs[job.id] = job
-        run.is_open.add(job.id)
-        self._place_of[job.id] = run, job.id
-
-
-class FeedbackLoad:
-    """Jobs by arrival, and what people submit once runs have ended; it can be begun many times.
-
-    ``begin``: given the instant before which all is submitted, returns the submissions. Iterated
-    over, it has the jobs that come by themselves.
-    """
-
-    def __init__(self, begin: Callable[[float], Submissions], until: float = math.inf) -> None:
-        self._begin = begin
-        self._until = until
-
-    def begun(self) -> Submissions:
-        """Return what is submitted, from the beginning."""
-        return self._begin(self._until)
-
-    def before(self, until: float) -> FeedbackLoad:
-        """Return the same load, of which nothing is submitted at this instant or later."""
-        return FeedbackLoad(self._begin, min(self._until, until))
-
-    def __iter__(self) -> Iterator[Job]:
-        return chain.from_iterable(jobs for _, jobs in self.begun())

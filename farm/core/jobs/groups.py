@@ -31,7 +31,7 @@ import heapq
 from collections import Counter
 from typing import Literal, NamedTuple
 
-from farm.core.model import Job
+from farm.core.model import Job, run_of
 from farm.core.state.working_state import JobState, JobStatus
 
 Mode = Literal["limit", "latest", "cancel"]
@@ -65,11 +65,6 @@ def group_of(text: str) -> Group:
 def mode_of(job: Job) -> Mode:
     """Return how a job that names a group goes about it."""
     return group_of(job.group or "").mode
-
-
-def run_of(job: Job) -> str:
-    """Return the run that a job belongs to: its matrix, or itself."""
-    return job.id if job.matrix is None else job.matrix
 
 
 def turn_of(state: JobState) -> int:

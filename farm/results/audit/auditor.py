@@ -40,9 +40,9 @@ from farm.core.events import (
     SlotCleaned,
     UndrainRequested,
 )
-from farm.core.jobs.groups import group_of, mode_of, run_of
+from farm.core.jobs.groups import group_of, mode_of
 from farm.core.jobs.needs import needs_of
-from farm.core.model import Builder, Cause, Job, Outcome, Platform
+from farm.core.model import Builder, Cause, Job, Outcome, Platform, run_of
 
 Place = Literal["waiting", "placed", "nowhere"]
 
