@@ -18,21 +18,21 @@ from farm.core.model import Job
 
 
 class Names(msgspec.Struct, frozen=True, eq=False):
-    """Names that are made of numbers, each by one of several functions."""
+    """Names, or lists of names, that are made of numbers, each by one of several functions."""
 
-    functions: Sequence[Callable[[int], str]]
+    functions: Sequence[Callable[[int], Any]]
     which: Array
     numbers: Array
 
     @classmethod
-    def by(cls, function: Callable[[int], str], numbers: Array) -> Names:
+    def by(cls, function: Callable[[int], Any], numbers: Array) -> Names:
         """Return the names that one function makes."""
         return cls([function], zeros(len(numbers)), numbers)
 
     def __getitem__(self, rows: Rows) -> Names:
         return Names(self.functions, self.which[rows], self.numbers[rows])
 
-    def tolist(self) -> list[str]:
+    def tolist(self) -> list[Any]:
         """Return the name of each row."""
         if len(self.functions) == 1:
             return list(map(self.functions[0], self.numbers.tolist()))
@@ -71,13 +71,13 @@ class Block:
             return [default if value == default else value for value in values]
         return values
 
-    def given(self) -> dict[str, Array | Coded | list[str]]:
+    def given(self) -> dict[str, Array | Coded | list[Any]]:
         """Return the columns of the fields that do not all have their default, without ids.
 
         Names are made. A number that equals its default, and a value that is it, are defaults: the
         log leaves them out.
         """
-        columns: dict[str, Array | Coded | list[str]] = {}
+        columns: dict[str, Array | Coded | list[Any]] = {}
         for field in dict.fromkeys([*self.columns, "declared_time"]):
             column, default = self.column(field), DEFAULTS[field]
             if field == "id":
@@ -155,7 +155,7 @@ def _joined_codes(parts: Sequence[Coded]) -> Coded:
 
 
 def _joined_names(parts: Sequence[Names]) -> Names:
-    places: dict[Callable[[int], str], int] = {}
+    places: dict[Callable[[int], Any], int] = {}
     for part in parts:
         for function in part.functions:
             places.setdefault(function, len(places))

@@ -8,8 +8,8 @@ from functools import partial
 import numpy as np
 
 from farm.columns import Array, Coded, Floats
-from farm.core.jobs.needs import renamed
-from farm.core.model import Platform
+from farm.core.jobs.needs import needs_of
+from farm.core.model import Job, Platform
 from farm.scenario.workload import Arrivals, Matrices, NamedJob, Releases
 from farm.workload.arrivals import instants, instants_of_several
 from farm.workload.blocks import Block, Names, joined
@@ -146,6 +146,8 @@ def pipelines(
     group_of = chooser(source.group or {None: 1.0}, streams, "group")
     own_groups = [job.group for job in named]
 
+    needs_of_run = NeedsOfRun(prefix, together)
+
     def name(number: int) -> str:
         return f"{prefix}-{number // PLACES:04d}-{suffixes[number % PLACES]}"
 
@@ -155,29 +157,27 @@ def pipelines(
         matrix, place = np.divmod(np.arange(count * size), size)
         which = of_place[place]
         names = [f"{prefix}-{made + number:04d}" for number in range(count)]
-        needs = [
-            renamed(job.needs, lambda suffix, whole=whole: f"{whole}-{suffix}")  # type: ignore[misc]
-            for whole in names
-            for job in together
-        ]
         service = np.empty(count * size)
         for number, (quantile, rng) in enumerate(zip(times, rngs, strict=True)):
             some = which == number
             service[some] = drawn(quantile, uniforms(rng, int(some.sum())))
-        platforms = platform_of(count * size).tolist()
+        platforms = platform_of(count * size)
+        if any(job.platform is not None for job in named):
+            platforms = Coded.of(
+                [
+                    drawn_one if (own := named[number].platform) is None else own.platform
+                    for drawn_one, number in zip(platforms.tolist(), which.tolist(), strict=True)
+                ]
+            )
+        numbers = (made + matrix) * PLACES + place
         columns: Columns = {
-            "id": Names.by(name, (made + matrix) * PLACES + place),
+            "id": Names.by(name, numbers),
             "arrived_at": released[matrix],
             "matrix": Coded(matrix, names),
             "service_time": service,
             "kind": Coded(which, [job.its_kind for job in named]).distinct(),
-            "platform": Coded.of(
-                [
-                    drawn_one if (own := named[number].platform) is None else own.platform
-                    for drawn_one, number in zip(platforms, which.tolist(), strict=True)
-                ]
-            ),
-            "needs": Coded.of(needs),
+            "platform": platforms,
+            "needs": Names.by(needs_of_run, numbers),
             "needs_delay": np.array([job.needs_delay for job in named])[which],
         }
         if source.group is not None or any(own_groups):
@@ -189,6 +189,31 @@ def pipelines(
         block = add(columns)
         _mark_longest(block, source, released, np.arange(count) * size)
         yield block
+
+
+class NeedsOfRun:
+    """What each job of a matrix needs: others of the same matrix.
+
+    The jobs of a matrix stand together, so these are told by how far they are from it.
+    """
+
+    def __init__(self, prefix: str, together: Sequence[Job]) -> None:
+        place_of = {job.id: place for place, job in enumerate(together)}
+        self._prefix = prefix
+        self._texts = [job.needs for job in together]
+        #: of each job of a matrix: how far the jobs are that it needs, and the conditions
+        self.needs = [
+            [(place_of[need.job] - place, need.condition) for need in needs_of(job)]
+            for place, job in enumerate(together)
+        ]
+
+    def __call__(self, number: int) -> tuple[str, ...]:
+        """Return the needs of the job with this number."""
+        texts = self._texts[number % PLACES]
+        if not texts:
+            return ()
+        whole = f"{self._prefix}-{number // PLACES:04d}-"
+        return tuple([whole + text for text in texts])
 
 
 def _mark_longest(block: Block, source: Matrices, released: Floats, begins: Array) -> None:

@@ -229,15 +229,14 @@ class Counted:
 
         Also with those jobs that arrived outside the run phase, which alone do not count.
         """
-        records = self.records.having()
+        records, window = self.records.having(), self._info.window
         if len(self._runs.seeds) == 1:
-            tables = [[records.jobs, records.lost]]
-        else:
-            run = self._runs.of_builder[records.jobs.builder.codes]
-            rows = self._runs.parts(run, np.arange(len(records.jobs)))
-            tables = [[records.jobs.taken(part)] for part in rows]
-        window = self._info.window
-        return [figures_of(pipelines_of(JobTable(ColumnsOf(*jobs))), window) for jobs in tables]
+            table = JobTable(ColumnsOf(records.jobs, records.lost))
+            return [figures_of(pipelines_of(table, records.edges), window)]
+        run = self._runs.of_builder[records.jobs.builder.codes]
+        rows = self._runs.parts(run, np.arange(len(records.jobs)))
+        tables = [JobTable(ColumnsOf(records.jobs.taken(part))) for part in rows]
+        return [figures_of(pipelines_of(table), window) for table in tables]
 
     def _counts(self) -> list[JobCounts]:
         lost = len(self.lost)

@@ -85,4 +85,5 @@ def touching(records: RunRecords, window: Window) -> RunRecords:
         jobs=jobs.taken(touches),
         builders=builders.taken(is_present),
         void=records.void.having(row=rows[records.void.row]),
+        edges=None,
     )

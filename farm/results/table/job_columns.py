@@ -88,6 +88,13 @@ def _known(column: Coded | None, unknown: str) -> Coded | None:
     return Coded(found, names) if (found >= 0).any() else None
 
 
+class Edges(NamedTuple):
+    """Which jobs need which others, by their rows; those of a job stand together, in order."""
+
+    dependent: Numbers
+    need: Numbers
+
+
 def _nowhere(values: Iterable[object]) -> Numbers:
     return integers(None for _ in values)
 

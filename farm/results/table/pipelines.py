@@ -21,12 +21,13 @@ that are read back, are treated alike.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, Literal, NamedTuple, get_args
+from typing import Final, Literal, get_args
 
 import numpy as np
 
 from farm.columns import Array, Coded, Flags, Floats, Numbers
 from farm.core.jobs.needs import need_of
+from farm.results.table.job_columns import Edges
 from farm.results.table.job_table import ColumnTable, JobTable
 
 PipelineOutcome = Literal["succeeded", "failed", "cancelled", "superseded", "unfinished"]
@@ -75,18 +76,14 @@ class PipelineTable(ColumnTable):
         return PipelineTable({name: column[rows] for name, column in self._columns.items()})
 
 
-class _Edges(NamedTuple):
-    """Which jobs need which others, by their rows; those of a job stand together, in order."""
+def pipelines_of(jobs: JobTable, edges: Edges | None = None) -> PipelineTable:
+    """Return the pipelines of a run; none if no job needs another.
 
-    dependent: Numbers
-    need: Numbers
-
-
-def pipelines_of(jobs: JobTable) -> PipelineTable:
-    """Return the pipelines of a run; none if no job needs another."""
-    if "needs" not in jobs.columns:
+    ``edges``: the jobs' needs, where these are known by rows; None: they are read from the table.
+    """
+    if edges is None and "needs" not in jobs.columns:
         return NONE
-    edges = _edges_of(jobs)
+    edges = edges or _edges_of(jobs)
     if not len(edges.need):
         return NONE
     matrix = _joined(jobs.parts("matrix"))
@@ -108,7 +105,7 @@ def pipelines_of(jobs: JobTable) -> PipelineTable:
 
 def _table(
     jobs: JobTable,
-    edges: _Edges,
+    edges: Edges,
     matrix: Coded,
     rows: Numbers,
     pipeline: Numbers,
@@ -191,7 +188,7 @@ def _outcomes(jobs: JobTable, causes: Coded, rows: Numbers, pipeline: Numbers, c
     return found
 
 
-def _edges_of(jobs: JobTable) -> _Edges:
+def _edges_of(jobs: JobTable) -> Edges:
     """Return the needs of all jobs; those that are no jobs of the run are left out."""
     needs = _joined(jobs.parts("needs"))
     ids = _values(jobs.parts("job_id"))
@@ -213,10 +210,10 @@ def _edges_of(jobs: JobTable) -> _Edges:
     counts = length[needs.codes[some]]
     within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     places = np.repeat(begin[needs.codes[some]], counts) + within
-    return _Edges(np.repeat(some, counts), np.array(needed, np.int64)[places])
+    return Edges(np.repeat(some, counts), np.array(needed, np.int64)[places])
 
 
-def _components(count: int, edges: _Edges, matrix: Numbers) -> Numbers:
+def _components(count: int, edges: Edges, matrix: Numbers) -> Numbers:
     """Return the first row among those that each row is connected with, by needs or its matrix.
 
     Each round joins every part that is not the first among its neighbours to one before it, so that
@@ -241,7 +238,7 @@ def _components(count: int, edges: _Edges, matrix: Numbers) -> Numbers:
             first = further
 
 
-def _released_by(jobs: JobTable, edges: _Edges) -> Numbers:
+def _released_by(jobs: JobTable, edges: Edges) -> Numbers:
     """Return for each job the row of the one whose end released it; -1: there is none."""
     ended_at, released_at = jobs["finished_at_s"], jobs["released_at_s"]
     # one that was never released was skipped, or cancelled: at its end

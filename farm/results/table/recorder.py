@@ -27,7 +27,7 @@ from farm.core.events import (
 from farm.core.model import Cause, Job
 from farm.records.attempt import Happened
 from farm.results.table.builder_columns import Attempts, BuilderLives, Builders, VoidAttempt
-from farm.results.table.job_columns import OUTCOMES, Jobs, RecordedColumns
+from farm.results.table.job_columns import OUTCOMES, Edges, Jobs, RecordedColumns
 
 
 class RunRecords(msgspec.Struct, kw_only=True, eq=False, dict=True):
@@ -45,6 +45,8 @@ class RunRecords(msgspec.Struct, kw_only=True, eq=False, dict=True):
     last_at: float
     #: the rows of ``jobs``, and of ``lost``, in a workload that is one trace; None: go by ids
     rows: Sequence[Numbers] | None = None
+    #: the needs of jobs by their rows, those of ``lost`` behind those of ``jobs``; None: go by ids
+    edges: Edges | None = None
 
     @property
     def count(self) -> int:

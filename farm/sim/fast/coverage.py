@@ -17,6 +17,7 @@ from farm.plugins.guards import GuardedAlgorithm, GuardedPolicy
 from farm.scenario import Scenario
 from farm.scenario.workload import Arrivals
 from farm.sim.fast.kernel import native
+from farm.sim.fast.needed_jobs import has_needs
 from farm.sim.setting import Setting
 from farm.workload.blocks import JobColumns
 
@@ -130,7 +131,7 @@ class Properties(NamedTuple):
             return cls()
         else:
             fails = bool(block.array("fails").any())
-            needs_others = any(map(bool, block.coded("needs").values))
+            needs_others = has_needs(block)
             in_group = any(value is not None for value in block.coded("group").values)
             seen = {*block.coded("matrix").values}, {*block.coded("action").values}
         in_matrix, with_action = (bool(values - {None}) for values in seen)

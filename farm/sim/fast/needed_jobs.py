@@ -12,7 +12,11 @@ from farm.core.jobs.needs import Condition, need_of
 from farm.core.model import Job
 from farm.sim.fast.kernel import layout
 from farm.sim.fast.kernel.heaps import Array
-from farm.workload.blocks import JobColumns
+from farm.workload.blocks import Block, JobColumns, Names
+from farm.workload.generators import PLACES, NeedsOfRun
+
+_Pairs = tuple[Numbers, Numbers, Array]
+"""Of each need the job that has it, the job that is needed, and the condition."""
 
 _CONDITIONS: Mapping[Condition, int] = {
     "succeeded": layout.MET_BY_SUCCESS,
@@ -50,13 +54,57 @@ def needs_among(jobs: Sequence[Job] | JobColumns, batches: Array) -> Needs | Non
 
     Jobs that are submitted later are not known to those that need them.
     """
-    texts = _texts_of(jobs)
-    if texts is None:
+    if isinstance(jobs, JobColumns):
+        if jobs.held is None or not has_needs(jobs.held):
+            return None
+        column = jobs.held.column("needs")
+        delays: Floats = jobs.held.array("needs_delay")
+        if isinstance(column, Names) and (within := _within_runs(column)) is not None:
+            return _of(*within, batches, delays)
+        coded = jobs.held.coded("needs")
+        return _of(*_by_id(coded.codes, coded.values, jobs.ids()), batches, delays)
+    if not any(job.needs for job in jobs):
         return None
-    codes, values = texts
+    by_id = _by_id(np.arange(len(jobs)), [job.needs for job in jobs], [job.id for job in jobs])
+    return _of(*by_id, batches, np.array([job.needs_delay for job in jobs]))
+
+
+def has_needs(block: Block) -> bool:
+    """Return whether any of these jobs needs others."""
+    column = block.column("needs")
+    if isinstance(column, Names) and all(isinstance(of, NeedsOfRun) for of in column.functions):
+        return True
+    return any(map(bool, block.coded("needs").values))
+
+
+def _within_runs(column: Names) -> _Pairs | None:
+    """Return the needs of jobs that need others of their matrix alone; None: they are not such.
+
+    The ids of no job have to be made for it.
+    """
+    if len(column.functions) != 1 or not isinstance(column.functions[0], NeedsOfRun):
+        return None
+    of_place = column.functions[0].needs
+    every = [need for needs in of_place for need in needs]
+    sizes = np.array([len(needs) for needs in of_place])
+    place = column.numbers % PLACES
+    counts = sizes[place]
+    owner = np.repeat(np.arange(len(place)), counts)
+    source = _ranges((np.cumsum(sizes) - sizes)[place], counts)
+    needed = owner + np.array([distance for distance, _ in every], np.int64)[source]
+    conditions = np.array([_CONDITIONS[condition] for _, condition in every], np.int8)[source]
+    if len(needed) and not 0 <= needed.min() <= needed.max() < len(place):
+        return None
+    # the numbers of a matrix follow each other
+    if (column.numbers[needed] - column.numbers[owner] != needed - owner).any():
+        return None
+    return owner, needed, conditions
+
+
+def _by_id(codes: Array, values: Sequence[tuple[str, ...]], ids: Sequence[str]) -> _Pairs:
+    """Return the needs of jobs: the number of each job's texts, and these."""
     sizes = np.array([len(value) for value in values], np.int64)
     parsed = [need_of(text) for value in values for text in value]
-    ids = jobs.ids() if isinstance(jobs, JobColumns) else [job.id for job in jobs]
     numbers = dict(zip(ids, range(len(ids)), strict=True))
     known = np.array([numbers.get(need.job, layout.UNKNOWN_JOB) for need in parsed], np.int64)
     conditions = np.array([_CONDITIONS[need.condition] for need in parsed], np.int8)
@@ -65,25 +113,7 @@ def needs_among(jobs: Sequence[Job] | JobColumns, batches: Array) -> Needs | Non
     counts = sizes[codes]
     owner = np.repeat(np.arange(len(codes)), counts)
     source = _ranges(begins[codes], counts)
-    return _of(owner, known[source], conditions[source], batches, _delays(jobs))
-
-
-def _texts_of(jobs: Sequence[Job] | JobColumns) -> tuple[Array, Sequence[tuple[str, ...]]] | None:
-    """Return the needs of jobs as texts: the number of each job's, and the distinct ones."""
-    if isinstance(jobs, JobColumns):
-        if jobs.held is None or "needs" not in jobs.held.columns:
-            return None
-        column = jobs.held.coded("needs")
-        return (column.codes, column.values) if any(column.values) else None
-    if not any(job.needs for job in jobs):
-        return None
-    return np.arange(len(jobs)), [job.needs for job in jobs]
-
-
-def _delays(jobs: Sequence[Job] | JobColumns) -> Floats:
-    if isinstance(jobs, JobColumns) and jobs.held is not None:
-        return jobs.held.array("needs_delay")
-    return np.array([job.needs_delay for job in jobs])
+    return owner, known[source], conditions[source]
 
 
 def _of(

@@ -17,12 +17,13 @@ from farm.core.jobs.needs import UNKNOWN, Ended, needs_of, why_skipped
 from farm.core.model import Builder, Cause, Outcome
 from farm.emulation.losses import AS_PLANNED, LIFETIME_OVER
 from farm.results.table.builder_columns import ENDS, Attempts, Builders
-from farm.results.table.job_columns import CAUSES, OUTCOMES, Jobs
+from farm.results.table.job_columns import CAUSES, OUTCOMES, Edges, Jobs
 from farm.results.table.recorder import RunRecords, lost
 from farm.results.table.runs import Runs
 from farm.sim.fast.job_arrays import JobArrays, taken
 from farm.sim.fast.kernel import layout
 from farm.sim.fast.kernel.heaps import Array
+from farm.sim.fast.needed_jobs import Needs
 from farm.sim.fast.play import PlayedFarm, farms_after
 from farm.sim.setting import Setting
 from farm.workload.blocks import JobColumns
@@ -65,7 +66,18 @@ def records(played: PlayedFarm) -> RunRecords:
         events=int(farm.counts["events"][0]),
         last_at=float(farm.instants["last_event"][0]),
         rows=(_ended(played), left) if isinstance(load.jobs, JobColumns) else None,
+        edges=None if load.needs is None else _edges(load.needs, np.append(_ended(played), left)),
     )
+
+
+def _edges(needs: Needs, jobs: Array) -> Edges:
+    """Return needs by the rows of a table whose jobs are these."""
+    row = np.empty(len(jobs), np.int64)
+    row[jobs] = np.arange(len(jobs))
+    known = needs.needs["job"] >= 0
+    dependent, need = row[needs.needs["of"][known]], row[needs.needs["job"][known]]
+    order = np.argsort(dependent, kind="stable")
+    return Edges(dependent[order], need[order])
 
 
 def play_together(
