@@ -122,17 +122,24 @@ def try_again(client: FarmClient, ended: list[KnownJob], *, once: bool) -> tuple
     """Submit the jobs that try these again; return those that are ours.
 
     What was skipped because one of them did not succeed is tried again with it. Others may try the
-    same jobs again at this moment, and be faster: then the next numbers are
-    taken; with ``once``, for jobs that were not tried again yet, theirs will do. Also returns why
-    it is not known whether the scheduler accepts the jobs; empty: it has accepted them. Raises
-    InputError, RunError.
+    same jobs again at this moment, and be faster: then the next numbers are taken; with ``once``,
+    for jobs that were not tried again yet, theirs will do. Also returns why it is not known whether
+    the scheduler accepts the jobs; empty: it has accepted them. Raises RunError; and InputError for
+    a job that would be skipped again, which with ``once`` is left out.
     """
     accepted: list[Job] = []
     ended = [*ended, *skipped_for(client, ended)]
     for _ in range(MAX_ROUNDS):
         submitted = next_tries(client, ended, once=once)
-        if not once:
-            _refuse_skipped(client, submitted)
+        # of several rounds in the first: what was submitted in that may have failed since
+        skipped = {} if accepted else skipped_again(client, submitted)
+        if skipped and not once:
+            name, why = next(iter(skipped.items()))
+            raise InputError(
+                f"job {name!r} would be {why}; allowed: to retry that, which retries what was "
+                "skipped for it, too"
+            )
+        submitted = {name: job for name, job in submitted.items() if name not in skipped}
         new = needs_first(submitted.values())
         client.check_room(len(new))
         client.submit(new)
@@ -194,8 +201,8 @@ def next_tries(client: FarmClient, ended: list[KnownJob], *, once: bool) -> dict
     return {one.job.id: again[one.job.id] for one in ended if one.job.id in again}
 
 
-def _refuse_skipped(client: FarmClient, again: Mapping[str, Job]) -> None:
-    """Raise InputError for a new try that would be skipped at once, as what it needs has failed.
+def skipped_again(client: FarmClient, again: Mapping[str, Job]) -> dict[str, str]:
+    """Return which new tries would be skipped at once, as what they need has failed, and why.
 
     ``again``: the new tries, by the ids of the jobs that they try again.
     """
@@ -205,16 +212,17 @@ def _refuse_skipped(client: FarmClient, again: Mapping[str, Job]) -> None:
     for one in client.jobs_of(sorted(needed)):
         if isinstance(one, EndJob):
             ends[one.job.id] = Ended.of(one.outcome, skipped=one.cause is Cause.SKIPPED)
-    for name, job in again.items():
+    skipped: dict[str, str] = {}
+    old_names = {job.id: name for name, job in again.items()}
+    for job in needs_first(again.values()):
         needs = needs_of(job)
         unmet = [need.job for need in needs if need.job not in ends]
         hoped = [need.job for need in needs if need.condition == "failed"]
         has_failed = any(ends[need].outcome == "failed" for need in hoped if need in ends)
         if why := why_skipped(needs, ends, unmet, failure_met=has_failed):
-            raise InputError(
-                f"job {name!r} would be {why}; allowed: to retry that, which retries what was "
-                "skipped for it, too"
-            )
+            skipped[old_names[job.id]] = why
+            ends[job.id] = Ended.of("cancelled", skipped=True)
+    return skipped
 
 
 def skipped_for(client: FarmClient, ended: Sequence[KnownJob]) -> list[EndJob]:

@@ -9,7 +9,7 @@ import fakeredis
 import msgspec
 import pytest
 
-from farm.app.jobs.job_lookup import next_tries, skipped_for, try_again
+from farm.app.jobs.job_lookup import next_tries, skipped_again, skipped_for, try_again
 from farm.core.errors import InputError
 from farm.core.events import JobsSubmitted
 from farm.core.model import Job
@@ -195,6 +195,12 @@ def test_a_retried_need_brings_back_what_was_skipped_for_it() -> None:
     }
     one = farm.operator.job("t")
     assert one is not None
+    left_out = next_tries(farm.operator, skipped, once=True)
+    assert skipped_again(farm.operator, left_out) == {
+        "t": "skipped: a failed",
+        "u": "skipped: t~2 was skipped",
+    }
+    assert skipped_again(farm.operator, again) == {}
     with pytest.raises(InputError, match="job 't' would be skipped: a failed; allowed: to retry"):
         try_again(farm.operator, [one], once=False)
     repaired = [msgspec.structs.replace(one, fails=False) for one in again.values()]
