@@ -224,7 +224,8 @@ class Builder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cores: int | None = None
     #: service time = job's ÷ speed
     speed: float = 1.0
-    #: False: it boots and joins, but never takes a job (a failed boot)
+    #: False: it boots and joins, but never takes a job (a failed boot). Nothing reports that: only
+    #: its pool's ``idle_timeout`` retires it. One that never joins is given up by its provisioner
     takes_jobs: bool = True
     #: how much longer it boots than the others of its pool, farm seconds
     boot_delay: float = 0.0

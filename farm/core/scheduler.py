@@ -293,7 +293,10 @@ class Scheduler:
         self.keeper.resize(choices.pools)
 
     def _refill(self, at: float) -> None:
-        """Bring fixed pools to their sizes."""
+        """Bring fixed pools to their sizes: request what they miss, stop what is too many.
+
+        Of too many, requests are taken back first, and only the rest are builders that are there.
+        """
         self.keeper.open(at, provisioned=False)
         for pool, count in self.keeper.shrink().items():
             self.builder_book.stop(pool, count, at)

@@ -206,7 +206,10 @@ class BuilderLife(msgspec.Struct, eq=False):
 
     @property
     def takes_jobs(self) -> bool:
-        """Whether it takes jobs (it may still be full)."""
+        """Whether it takes jobs now: its boot did not fail, nor is it drained, leaving or failed.
+
+        It may still be full.
+        """
         return self.builder.takes_jobs and not (self.draining or self.retired or self.failed)
 
     @property

@@ -1,4 +1,4 @@
-"""docs/reference/seeds.md: the evidence that each row names exists, and runs."""
+"""docs/reference/systems.md: the evidence that each row names exists, and runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .documents import ROOT, blocks_of, steps_of
 from .test_commands_exist import problem
 from .typing_along import run
 
-PAGE = ROOT / "docs/reference/seeds.md"
+PAGE = ROOT / "docs/reference/systems.md"
 
 
 class Row(NamedTuple):
