@@ -11,9 +11,9 @@ from collections.abc import Collection, Sequence
 
 from farm.core.commands import Command, EndJob
 from farm.core.events import Event, JobsSubmitted
-from farm.core.jobs.groups import group_of, run_of
+from farm.core.jobs.groups import group_of
 from farm.core.jobs.needs import needs_of
-from farm.core.model import Job
+from farm.core.model import Job, run_of
 
 
 class OpenReleases:
