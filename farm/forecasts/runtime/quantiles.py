@@ -334,7 +334,7 @@ class RuntimeDistribution(RuntimeEstimator):
                 ratio = min(max(work / declared, SMALLEST), LARGEST)
                 history.add(ended.began_at, ended.ended_at, ratio, work)
             # without kinds of their own, jobs of different lengths come one after the other
-            if len(self._kinds) > 1 and kind.forget_before_change():
+            if self.has_kinds and kind.forget_before_change():
                 declared_history = self._declared.get(sort_of(job))
                 if declared_history is not None:
                     declared_history.keep(len(kind.work))
@@ -406,6 +406,11 @@ class RuntimeDistribution(RuntimeEstimator):
         learned = learned or kinds
         time, common = learned.time_of(name)
         return RunTimeSpread(time, learned.factors, kinds, "", estimate, True, common)
+
+    @property
+    def has_kinds(self) -> bool:
+        """Whether jobs have kinds of their own: else jobs that differ have one history."""
+        return len(self._kinds) > 1
 
     def known_of(self, kind: str) -> int:
         """Return how many run times of a kind are remembered."""

@@ -30,6 +30,10 @@ from farm.forecasts.runtime.young_kinds import YoungKinds
 
 #: minimum number of factors from which a rollout draws, or half of them
 LEAST_STRETCH = 20
+#: the share of rollouts that draw from the latest stretch where jobs have no kinds of their own
+LATEST = 0.5
+#: run times from which on that is so: of a young farm the long ones end last
+MIN_OF_LATEST = 100
 #: equally likely values of a standard normal distribution
 NORMAL = np.array([NormalDist().inv_cdf((n + 0.5) / 500) for n in range(500)])
 
@@ -163,6 +167,13 @@ class RunTimes:
         size = max(len(ended) // 4, min(LEAST_STRETCH, (len(ended) + 1) // 2))
         u = Uniforms(self._seed, "stretch", [kind]).of(range(self._count))[:, 0]
         chosen = (u * len(ended)).astype(int)
+        if len(ended) >= MIN_OF_LATEST and not self.learned.has_kinds:
+            # what waits is most like what has just ended
+            chosen = np.where(
+                u < LATEST,
+                len(ended) - size,
+                ((u - LATEST) / (1.0 - LATEST) * len(ended)).astype(int),
+            )
         # each stretch once: there are no more than run times, and often more rollouts
         seen = np.bincount(chosen, minlength=len(ended)) > 0
         begins, row = np.flatnonzero(seen), (seen.cumsum() - 1)[chosen]

@@ -154,3 +154,22 @@ def test_jobs_of_a_kind_with_few_runs_err_together() -> None:
 
 def _of(kind: int, number: int = 0) -> Job:
     return Job(id=f"{kind}-{number}", kind=f"k{kind}", service_time=1.0)
+
+
+@pytest.mark.parametrize(("kinds", "share"), [(("job",), 0.5), (("long", "short"), 0.0)])
+def test_without_kinds_what_ended_last_counts_more(kinds, share) -> None:
+    """A burst of short jobs after long ones: half of the rollouts draw from the burst alone."""
+    learned = RuntimeDistribution(make_estimator("declared"))
+    builder = Builder(id="b", pool="p", index=0)
+    for number in range(150):
+        kind = kinds[-1] if number >= 100 else kinds[0]
+        time = (50.0 if number >= 100 else 1000.0) + number % 7
+        job = Job(id=str(number), kind=kind, service_time=time, declared_time=100.0)
+        learned.learn(job, builder, time, "succeeded")
+    times = RunTimes(learned, [], 0.0, 1, 200)
+    spread = times.spread(Job(id="next", kind=kinds[0], service_time=1.0, declared_time=100.0))
+    assert spread is not None
+    drawn = times.factors_of(spread.name, spread) * spread.time
+    of_burst = (drawn.max(axis=1) < 100.0).mean()
+    assert of_burst >= share
+    assert of_burst < share + 0.25
