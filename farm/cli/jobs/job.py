@@ -111,7 +111,7 @@ def job(
         return
     if forecast:
         note(sentence(forecast))
-    note(story(_lines(history, tries)))
+    note(story(history_lines(history, tries)))
 
 
 def _forecast(client: FarmClient, job_id: str, answer: Answer | None) -> str:
@@ -121,7 +121,7 @@ def _forecast(client: FarmClient, job_id: str, answer: Answer | None) -> str:
     return in_words(job_id, answer.job, client.status().speed, time_of_day())
 
 
-def _lines(history: dict[str, Any], tries: list[Try]) -> list[tuple[str, object]]:
+def history_lines(history: dict[str, Any], tries: list[Try]) -> list[tuple[str, object]]:
     """Return a history as readable values, without empty ones."""
     lines: list[tuple[str, object]] = []
     for name, value in history.items():
@@ -131,7 +131,7 @@ def _lines(history: dict[str, Any], tries: list[Try]) -> list[tuple[str, object]
         if name == "estimated_by" and value is not None:
             lines.append(("forecast by", method_in_full(history)))
         elif name == "tries":
-            lines += [(f"attempt {one.attempt}", tried(one)) for one in tries]
+            lines += [(f"attempt {attempt.attempt}", tried(attempt)) for attempt in tries]
         elif name == "attributes":
             lines += [(f"attribute {key}", text) for key, text in value.items()]
         elif value in (None, "") or (name in ("level", "score") and not value):
@@ -140,6 +140,8 @@ def _lines(history: dict[str, Any], tries: list[Try]) -> list[tuple[str, object]
             lines.append((name, coloured(value)))
         elif name.endswith("_s"):
             lines.append((words, format_roughly(value)))
+        elif isinstance(value, list):
+            lines.append((words, ", ".join(value)))
         else:
             lines.append((words, value))
     return lines
