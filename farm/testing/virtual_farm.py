@@ -13,6 +13,7 @@ import fakeredis
 import msgspec
 
 from farm.app.api import Source, load_scenario
+from farm.app.jobs.job_forecast import forecast_of
 from farm.app.recorded.played_again import played_again
 from farm.app.runs.learning import seeded_estimator
 from farm.assembly import make_scheduler
@@ -20,6 +21,8 @@ from farm.core.commands import Command, EndJob, SetAlarm
 from farm.core.events import AlarmRang, Event, JobsSubmitted
 from farm.core.model import Job
 from farm.core.state.working_state import JobState
+from farm.forecasts.dispatch.recent_errors import RecentErrors
+from farm.forecasts.forecast_words import StartForecast
 from farm.forecasts.runtime.interface import JobProgress
 from farm.live.operating.answering import Questions
 from farm.live.operating.answers import Answer, Forecasts
@@ -128,11 +131,17 @@ class VirtualFarm:
             lambda: self.at,
             keep,
             self._progress,
+            by_errors=RecentErrors(lambda _: False).range_of,
         )
         questions.ask(Ask("job", job, ""))
         while questions.step():
             pass
         return answers[0]
+
+    def forecast(self, job: str) -> StartForecast | None:
+        """Return when a job that has not started will start, with its range; None: it has."""
+        found = self.explain(job).job
+        return None if found is None or found.elapsed_time is not None else forecast_of(found)
 
     # --- how ----------------------------------------------------------------------------------
 

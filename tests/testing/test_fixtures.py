@@ -46,6 +46,13 @@ def test_a_virtual_farm_lives_a_whole_life() -> None:
         0,
         "all 2 builders that could run it are busy, it is the next",
     )
+    forecast = farm.forecast("long")
+    assert forecast is not None
+    assert forecast.start_low is not None
+    assert forecast.start is not None
+    assert forecast.start_high is not None
+    assert forecast.start_low < forecast.start < forecast.start_high
+    assert farm.forecast("short") is None, "it runs"
     farm.operator.send(CancelRequested(UNSTAMPED, ("long",), reason="not needed"))
     farm.advance(0)
     assert farm.state("long") == "cancelled"

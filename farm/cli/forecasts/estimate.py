@@ -150,6 +150,8 @@ def _cells(row: RunTime, count: int) -> tuple[str, ...]:
 
 RuleSet = Literal["page", "launchpad-2010", "launchpad", "farm"]
 """The names of ``RULES``, for the command line."""
+#: below the table
+NO_RANGE = "expected times: the formula has no ranges, farm jobs and farm job ID tell them"
 ROWS = 50
 """Shown, if not told otherwise."""
 AT_ONCE = 1000
@@ -263,7 +265,7 @@ def _queue_table(waiting: WaitingJobs, limit: int) -> Listing:
         rows,
         first_to_go=("builders", "ahead", "next free in", "lead time", "platform", "done in"),
         title=f"{len(jobs)} waiting jobs in dispatch order, rules {waiting.rules.name}",
-        caption=f"… and {_more(more)}" if more > 0 else "",
+        caption=f"… and {_more(more)}; {NO_RANGE}" if more > 0 else NO_RANGE,
     )
 
 

@@ -29,7 +29,7 @@ from farm.core.events import Event, JobStarted
 from farm.core.scheduler import Scheduler
 from farm.core.state.working_state import JobState
 from farm.forecasts.dispatch.at_submission import Forecast, executing
-from farm.forecasts.dispatch.wait_range import WaitRange
+from farm.forecasts.dispatch.wait_range import GUESSED, WaitRange
 from farm.forecasts.runtime.interface import latest
 
 LEVELS = tuple(number / 10 for number in range(1, 10))
@@ -50,6 +50,10 @@ FARTHEST = 1.0
 LEAST_SPREAD = 2.0
 #: forecasts of waits between two of these (seconds) have errors in common
 HORIZONS = (60.0, 300.0, 1800.0, 7200.0)
+#: rollouts of which the middle four fifths differ by less than this share of their median are alike
+SURE = 0.05
+#: the share of a platform's last forecasts that held, from which such rollouts are trusted
+TRUSTED = 0.7
 #: tolerance: a certain estimate is met exactly except for rounding
 ROUNDING = 1e-6
 
@@ -156,12 +160,27 @@ class ForecastCalibration:
         """Return quantiles, by ``LEVELS``, whose sides are scaled by what past errors say."""
         known = [its for name in groups if (its := self.memory.groups.get(name)) is not None]
         median = waits[MEDIAN]
+        if self._is_guess(groups[0], waits):
+            low, high = (median * multiple for multiple in GUESSED)
+            parts = [place / MEDIAN for place in range(MEDIAN + 1)]
+            before = [low + (median - low) * part for part in parts[:-1]]
+            return before + [median + (high - median) * part for part in parts]
         early = _side([median - wait for wait in waits[MEDIAN::-1]])
         late = _side([wait - median for wait in waits[MEDIAN:]])
         early_scale = _scale(sum(its.early for its in known))
         late_scale = _scale(sum(its.late for its in known))
         before = [max(median - early_scale * distance, 0.0) for distance in early[:0:-1]]
         return before + [median + late_scale * distance for distance in late]
+
+    def _is_guess(self, platform: str, waits: Sequence[float]) -> bool:
+        """Return whether rollouts that hardly differ are not known to be right.
+
+        While no run times are known these are taken as estimated, and all rollouts are alike.
+        """
+        if waits[-1] - waits[0] > SURE * waits[MEDIAN]:
+            return False
+        its = self.memory.groups.get(platform)
+        return its is None or its.errors < LEAST or sum(its.held) < TRUSTED * len(its.held)
 
     def calibrated(
         self,

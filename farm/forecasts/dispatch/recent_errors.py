@@ -11,7 +11,7 @@ import msgspec
 
 from farm.core.commands import Command, EndJob, StartJob
 from farm.core.events import EstimateMade, Event
-from farm.forecasts.dispatch.wait_range import WaitRange
+from farm.forecasts.dispatch.wait_range import GUESSED, WaitRange
 
 Kept = TypeVar("Kept", float, bool)
 
@@ -22,8 +22,6 @@ MAX_TOLD = 10_000
 MINUTE = 60.0
 #: errors from which a method without ranges of its own has one by them
 LEAST = 10
-#: before that, from which to which multiple of an estimate a wait may be: a guess
-GUESSED = (0.5, 2.0)
 #: seconds that are added to waits before they are compared: of a short one any error is large
 AT_LEAST = 30.0
 #: tolerance: a certain estimate is met exactly except for rounding

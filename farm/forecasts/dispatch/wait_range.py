@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+#: from which to which multiple of an estimate a wait may be, before any error is known: a guess
+GUESSED = (0.5, 2.0)
+
 
 class WaitRange(msgspec.Struct, frozen=True):
     """Between which waits from now on, in seconds, a job is dispatched in eight cases of ten."""

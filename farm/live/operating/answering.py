@@ -17,7 +17,7 @@ from farm.core.state.working_state import JobState, JobStatus
 from farm.forecasts.dispatch.at_submission import Forecast
 from farm.forecasts.dispatch.forecast_intervals import ForecastCalibration, groups_of
 from farm.forecasts.dispatch.in_steps import QueueSweep
-from farm.forecasts.dispatch.recent_errors import GUESSED, Lately
+from farm.forecasts.dispatch.recent_errors import Lately
 from farm.forecasts.dispatch.wait_range import WaitRange
 from farm.forecasts.runtime.interface import JobProgress, RuntimeEstimator
 from farm.live.operating.answers import RULES, Answer, Forecasts, Source, Waiting, why_they_differ
@@ -222,9 +222,7 @@ class Questions:
             found[state.job.id] = {
                 "method": "rollouts",
                 "dispatch_in_time": None if start is None else max(0.0, start - at),
-                "dispatch_range": self._range_of(
-                    state, forecast, at, are_guesses=drawn_from == "estimate" and asked.rollouts > 1
-                ),
+                "dispatch_range": self._range_of(state, forecast, at),
                 "rollouts": asked.rollouts,
                 "past_run_times": known,
                 "drawn_from": drawn_from,
@@ -238,25 +236,12 @@ class Questions:
         made = self._by_errors(RULES["formula"], found.dispatch_in_time)
         return msgspec.structs.replace(found, dispatch_range=made)
 
-    def _range_of(
-        self, state: JobState, forecast: Forecast, at: float, *, are_guesses: bool
-    ) -> WaitRange | None:
-        """Return the range of a forecast, by what came of earlier ones.
-
-        ``are_guesses``: no run times are known yet.
-        """
+    def _range_of(self, state: JobState, forecast: Forecast, at: float) -> WaitRange | None:
+        """Return the range of a forecast, by what came of earlier ones."""
         if not forecast.quantiles_at:
             return None
         waits = [max(0.0, instant - at) for instant in forecast.quantiles_at]
-        found = self._calibration.range_of(groups_of(state), waits)
-        if found.is_proven or not are_guesses:
-            return found
-        # where run times are taken as estimated, the rollouts do not differ: none of them is sure
-        median = waits[len(waits) // 2]
-        low, high = (median * multiple for multiple in GUESSED)
-        return msgspec.structs.replace(
-            found, p10_time=min(found.p10_time, low), p90_time=max(found.p90_time, high)
-        )
+        return self._calibration.range_of(groups_of(state), waits)
 
 
 def _known_at_once(state: JobState, scheduler: Scheduler) -> tuple[Waiting, bool]:

@@ -65,6 +65,22 @@ def test_the_first_job_is_told_the_rollouts_own_range_as_unproven() -> None:
     assert proven.coverage == pytest.approx(0.8, abs=0.1)
 
 
+def test_rollouts_that_are_all_alike_are_not_taken_for_sure() -> None:
+    """While no run time is known they are: it was said to the second when a job starts."""
+    alike = [100.0 + n / 10 for n in range(9)]
+    calibration = ForecastCalibration()
+    first = calibration.range_of(ORDINARY, alike)
+    assert (first.p10_time, first.p90_time) == (pytest.approx(50.2), pytest.approx(200.8))
+    made = calibration.calibrate(ORDINARY, 0.0, "a", alike)
+    assert (made[0], made[4], made[-1]) == (first.p10_time, alike[4], first.p90_time)
+    assert made == sorted(made)
+    for number in range(LEAST):
+        calibration.calibrate(ORDINARY, 0.0, str(number), alike)
+        calibration.dispatched(str(number), 100.4)
+    sure = calibration.range_of(ORDINARY, alike)
+    assert sure.p90_time - sure.p10_time < 20.0
+
+
 def test_asking_is_no_forecast() -> None:
     """A user who looks every minute does not change what others are told."""
     calibration = known()
