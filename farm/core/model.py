@@ -117,6 +117,7 @@ NEEDS = limit(
     f"at most {MAX_NEEDS:,} ids of other jobs, each perhaps with :succeeded, :ended or :failed",
     lambda found: len(found) <= MAX_NEEDS and all(found),
 )
+GROUP = limit("a name, perhaps with :N, :latest or :cancel", bool)
 #: threads of a job: each is a process of its builder's host, which a job must not flood
 MAX_THREADS = 256
 THREADS = limit(f"a whole number, from 1 to {MAX_THREADS}", lambda found: 1 <= found <= MAX_THREADS)
@@ -176,7 +177,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     #: its concurrency group, perhaps with how many of it may be there at once, or with what a newer
     #: run does: ``deploy``, ``deploy:3``, ``main:latest``, ``main:cancel``
     #: (``farm.core.jobs.groups``)
-    group: str | None = None
+    group: Annotated[str | None, GROUP] = None
     #: what tells its submission from others, where the other fields do not: of a job that an
     #: operator has changed since, or of a retry, which is never the same as an equal one; empty:
     #: they do. See ``content_digest``; no file and no user gives it

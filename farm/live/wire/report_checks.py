@@ -118,6 +118,7 @@ def _within(allowed: str, holds: Callable[[Any], bool]) -> Check:
         if not holds(value):
             is_long = isinstance(value, int) and abs(value) >= 10**40
             shown = "of very many digits" if is_long else getattr(value, "value", value)
+            shown = "''" if shown == "" else shown
             raise _FlawError(f"{name} {shown}; allowed: {allowed}")
 
     return check

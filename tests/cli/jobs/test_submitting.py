@@ -202,6 +202,9 @@ def test_options_say_what_a_job_needs(still: StillFarm):
     assert "--needs-delay: found '-1s'; allowed: seconds" in still.says(
         *one, "--needs-delay", "-1s", code=2
     )
+    assert "job t: group ''; allowed: a name, perhaps with :N" in still.says(
+        *one, "--group", "", code=2
+    )
     assert still.inbox() == []
     still.end("build")
     still.end("lint")
