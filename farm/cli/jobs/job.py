@@ -134,7 +134,7 @@ def history_lines(history: dict[str, Any], tries: list[Try]) -> list[tuple[str, 
             lines += [(f"attempt {attempt.attempt}", tried(attempt)) for attempt in tries]
         elif name == "attributes":
             lines += [(f"attribute {key}", text) for key, text in value.items()]
-        elif value in (None, "") or (name in ("level", "score") and not value):
+        elif value in (None, "", []) or (name in ("level", "score") and not value):
             continue
         elif name == "state":
             lines.append((name, coloured(value)))
