@@ -22,10 +22,12 @@ import heapq
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 
 import msgspec
 
 from farm.core.events import Event, JobStarted
+from farm.core.model import Platform
 from farm.core.scheduler import Scheduler
 from farm.core.state.working_state import JobState
 from farm.forecasts.dispatch.at_submission import Forecast, executing
@@ -158,7 +160,13 @@ class ForecastCalibration:
 
     def _scaled(self, groups: Sequence[str], waits: Sequence[float]) -> list[float]:
         """Return quantiles, by ``LEVELS``, whose sides are scaled by what past errors say."""
-        known = [its for name in groups if (its := self.memory.groups.get(name)) is not None]
+        early_logarithm = late_logarithm = 0.0
+        for name in groups:
+            its = self.memory.groups.get(name)
+            if its is not None:
+                early_logarithm += its.early
+                late_logarithm += its.late
+        early_scale, late_scale = _scale(early_logarithm), _scale(late_logarithm)
         median = waits[MEDIAN]
         if self._is_guess(groups[0], waits):
             low, high = (median * multiple for multiple in GUESSED)
@@ -167,8 +175,6 @@ class ForecastCalibration:
             return before + [median + (high - median) * part for part in parts]
         early = _side([median - wait for wait in waits[MEDIAN::-1]])
         late = _side([wait - median for wait in waits[MEDIAN:]])
-        early_scale = _scale(sum(its.early for its in known))
-        late_scale = _scale(sum(its.late for its in known))
         before = [max(median - early_scale * distance, 0.0) for distance in early[:0:-1]]
         return before + [median + late_scale * distance for distance in late]
 
@@ -267,15 +273,24 @@ class ForecastCalibration:
 def groups_of(state: JobState) -> tuple[str, ...]:
     """Return the groups of a waiting job, the widest first: its platform, and party or level."""
     state = executing(state)
-    platform = str(state.job.platform)
-    if state.path:
-        return platform, f"{platform} of {state.path[0]}"
-    return platform, f"{platform} at level {state.job.level}"
+    party = state.path[0] if state.path else None
+    return _group_names(state.job.platform, party, state.job.level)
+
+
+@lru_cache(maxsize=1_000)
+def _group_names(platform: Platform, party: str | None, level: int) -> tuple[str, ...]:
+    own = f"at level {level}" if party is None else f"of {party}"
+    return str(platform), f"{platform} {own}"
 
 
 def _horizon(platform: str, wait: float) -> str:
     """Return the group of the forecasts of a platform that are about as long."""
-    return f"{platform} within {bisect.bisect(HORIZONS, wait)}"
+    return _horizon_names(platform)[bisect.bisect(HORIZONS, wait)]
+
+
+@lru_cache(maxsize=1_000)
+def _horizon_names(platform: str) -> tuple[str, ...]:
+    return tuple(f"{platform} within {place}" for place in range(len(HORIZONS) + 1))
 
 
 def _side(distances: Sequence[float]) -> Sequence[float]:
