@@ -107,6 +107,7 @@ class CIFarm:
         tries_again: bool = True,
         shortest_first: bool = False,
         spared: int | None = None,
+        runners_later: int | None = None,
     ) -> None:
         self.seed, self.days, self.pushes_per_hour = seed, days, pushes_per_hour
         self.needs, self.cancels, self.tries_again = needs, cancels, tries_again
@@ -114,6 +115,9 @@ class CIFarm:
         #: a branch on which nothing is cancelled
         self.spared = spared
         self.free = list(range(runners))
+        self.runners = runners
+        #: in the second half of the days
+        self.runners_later = runners_later
         self.rows: list[Row] = []
         self.runs: dict[int, Run] = {}
         self._latest: dict[tuple[str, int], int] = {}
@@ -124,6 +128,8 @@ class CIFarm:
     def played(self) -> list[Row]:
         """Play all pushes to the end."""
         self._plan_pushes()
+        if self.runners_later is not None:
+            self._at(self.days * DAY / 2, self._change_runners)
         while self._events:
             at, _, act = heapq.heappop(self._events)
             act(at)
@@ -195,9 +201,18 @@ class CIFarm:
             row.runner, row.started = self.free.pop(0), at + STARTING
             self._at(row.started + row.takes, lambda at, row=row: self._end(at, row))
 
+    def _change_runners(self, at: float) -> None:
+        """Add runners, or let those with the highest numbers go once they are free."""
+        later = self.runners_later or self.runners
+        self.free += range(self.runners, later)
+        self.free = [runner for runner in self.free if runner < later]
+        self.runners = later
+        self._start_jobs(at)
+
     def _free_at(self, at: float, runner: int) -> None:
         def act(at: float) -> None:
-            self.free.append(runner)
+            if runner < self.runners:
+                self.free.append(runner)
             self._start_jobs(at)
 
         self._at(at, act)

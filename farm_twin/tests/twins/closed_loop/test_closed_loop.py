@@ -15,8 +15,9 @@ from farm.records.bundle import read_bundle, write_bundle
 from farm_twin.bundles.anonymizing import anonymized
 from farm_twin.bundles.merging import merged
 from farm_twin.bundles.scaling import scaled
+from farm_twin.bundles.slicing import sliced
 from farm_twin.importing import load_records
-from farm_twin.tests.twins.closed_loop.ci_with_needs import CIFarm, began, write
+from farm_twin.tests.twins.closed_loop.ci_with_needs import BEGINS, DAY, CIFarm, began, write
 from farm_twin.twins.closed_loop.closing import CUT_SHORT, closed_loop_of
 from farm_twin.twins.twin import write_twin
 
@@ -134,6 +135,34 @@ def test_what_a_twin_says_of_another_farm_is_so(tmp_path: Path, shape: str) -> N
     run = farm.simulate(tmp_path / "twin.yaml", keep_events=False, scheduling__policy="sjf")
     truth = true_wait(played(RUNNERS, 6.0, shortest_first=True))
     assert mean_wait(run) == pytest.approx(truth, rel=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("before", "after"), [(12, 6), (6, 9)])
+def test_a_twin_of_the_first_half_knows_the_second_with_half_the_runners(
+    tmp_path: Path, before: int, after: int
+) -> None:
+    """What no twin passes whose jobs come as they came: by those, 6 runners wait 3 times as long.
+
+    The second half has other pushes, so its mean wait is off by what a week of them is off.
+    """
+    ci = CIFarm(1, before, days=10.0, runners_later=after)
+    ci.played()
+    middle = 5 * DAY
+    waits = [
+        row.waited or 0.0 for row in ci.rows if began(row) is not None and row.created >= middle
+    ]
+    records = load_records([write(ci, "gitlab", tmp_path / "jobs")])
+    first_half = sliced(records, end=BEGINS + middle)
+    twin = write_twin(first_half, None, tmp_path / "twin.yaml")
+    assert twin.believable, twin.sentence
+    [pool] = twin.pools
+    run = farm.simulate(
+        tmp_path / "twin.yaml", keep_events=False, **{f"pools__{pool.name}__builders": after}
+    )
+    assert mean_wait(run) == pytest.approx(fmean(waits), rel=0.25)
+    write_bundle(tmp_path / "open", first_half)
+    assert mean_wait(replayed(tmp_path / "open", after)) > 1.6 * fmean(waits)
 
 
 def test_needs_stay_whole_where_records_get_other_names(closed: Path) -> None:
