@@ -42,6 +42,11 @@ from farm_twin.twins.closed_loop.closing import (
     closed_loop_of,
     other_releases,
 )
+from farm_twin.twins.closed_loop.foreseen_change import (
+    ForeseenChange,
+    change_of,
+    foreseen_change,
+)
 from farm_twin.twins.flags import (
     OVERTAKEN,
     Flag,
@@ -255,8 +260,22 @@ def twin_of(
 
     draft = Written(render(pools=sections, remarks=(), errors=None), ran)
     pool_twins = _check_pools(fits, documents, order, draft, tell, clock, has_waits=has_waits)
+    changes: list[ForeseenChange] = []
+    if closed is not None:
+        for number, (fit, document) in enumerate(zip(fits, documents, strict=True)):
+            change = change_of(fit.shape, fit.load)
+            if change is None or not clock.left:
+                continue
+            changed = {key: value for key, value in document.items() if key != "provisioner"}
+            with_change = list(sections)
+            with_change[number] = {**changed, "builders": change.after}, ()
+            changed_at = fit.load.begins + change.at
+            before = [attempt for attempt in ran if attempt.arrived_at < changed_at]
+            text = render(pools=with_change, remarks=(), errors=None)
+            waits = Written(text, before).waits(fit.load)
+            changes.append(foreseen_change(fit.name, change, fit.load, waits))
     open_loop = other_releases(played)
-    grade = _certainty(pool_twins, open_loop, closed)
+    grade = _certainty(pool_twins, open_loop, closed, changes)
     equivalent_weights = _equivalent_weights(pools, order)
     header = [
         f"A twin of the farm whose records are in {path}.",
@@ -265,6 +284,7 @@ def twin_of(
     ]
     marks: dict[str, object] = {"grade": grade, **_errors(pool_twins)}
     loop = [] if closed is None else list(closed.evidence)
+    loop += [change.text for change in changes]
     if closed is not None:
         marks["closed_loop"] = round(closed.share, 2)
         header[1:1] = loop
@@ -310,7 +330,10 @@ OPEN_LOOP = (
 
 
 def _certainty(
-    pools: Sequence[PoolTwin], open_loop: Releases | None, closed: ClosedLoop | None
+    pools: Sequence[PoolTwin],
+    open_loop: Releases | None,
+    closed: ClosedLoop | None,
+    changes: Sequence[ForeseenChange],
 ) -> Certainty:
     """Return how sure an answer of a twin can be."""
     grades = {pool.grade for pool in pools}
@@ -320,7 +343,8 @@ def _certainty(
     is_drawn = closed is not None and (
         closed.drawn + closed.added > 0 or closed.cut_short >= CUT_SHORT
     )
-    if open_loop is not None or is_drawn or is_capped or grades != {"each job"}:
+    is_surprised = not all(change.holds for change in changes)
+    if open_loop is not None or is_drawn or is_capped or is_surprised or grades != {"each job"}:
         return "likely"
     return "sure"
 

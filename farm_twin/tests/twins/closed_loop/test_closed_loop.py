@@ -165,6 +165,18 @@ def test_a_twin_of_the_first_half_knows_the_second_with_half_the_runners(
     assert mean_wait(replayed(tmp_path / "open", after)) > 1.6 * fmean(waits)
 
 
+@pytest.mark.slow
+def test_a_change_of_the_runners_is_foreseen(tmp_path: Path) -> None:
+    """Where a log has one, the twin's own check plays the jobs of before on the farm of after."""
+    ci = CIFarm(1, 12, days=10.0, runners_later=7)
+    ci.played()
+    records = load_records([write(ci, "gitlab", tmp_path / "jobs")])
+    twin = write_twin(records, None, tmp_path / "twin.yaml")
+    [told] = [text for text in twin.evidence if "its runners went from" in text]
+    assert "its runners went from 12 to 7, as foreseen: the jobs of before wait" in told
+    assert told in " ".join((tmp_path / "twin.yaml").read_text().replace("#", "").split())
+
+
 def test_needs_stay_whole_where_records_get_other_names(closed: Path) -> None:
     """Merged with another farm's, repeated, or without names, each need is one of the records."""
     bundle = read_bundle(closed)
