@@ -15,13 +15,18 @@ from operator import attrgetter
 from typing import Final, Protocol, TypeAlias
 
 from farm.core.commands import EndJob
+from farm.core.errors import RunError
 from farm.core.model import Job, run_of
+from farm.units import format_roughly
 
 Batch: TypeAlias = tuple[float, tuple[Job, ...]]
 """An instant (farm time), and the jobs that are submitted at it."""
 
 TRY: Final = ".try-"
 """Stands between the id of a job, or of a matrix, and the number of its repeat, from 2 on."""
+
+MAX_AT_ONCE: Final = 100_000
+"""Runs that may follow verdicts at one instant, where jobs end as soon as they come."""
 
 _arrival = attrgetter("arrived_at")
 
@@ -69,6 +74,9 @@ class Submissions(Iterator[Batch]):
         #: what follows, and what was put back: at, whether it follows, serial
         self._later: list[tuple[float, bool, int, tuple[Job, ...]]] = []
         self._serials = count()
+        #: the last instant at which something follows, and how many runs do
+        self._followed_at = -1.0
+        self._followed = 0
         #: of runs without a verdict, by (source, name)
         self._runs: dict[tuple[int, str], Run] = {}
         #: by the id of a job that has not ended, its run and its id in the run's first try
@@ -111,6 +119,7 @@ class Submissions(Iterator[Batch]):
         if follows is None:
             return ()
         at, jobs = follows
+        self._check_progress(at)
         heapq.heappush(self._later, (at, True, next(self._serials), jobs))
         if run.tries == tries:
             for job in jobs:
@@ -123,6 +132,18 @@ class Submissions(Iterator[Batch]):
             run.is_open.add(first_id)
             self._place_of[job.id] = run, first_id
         return jobs
+
+    def _check_progress(self, at: float) -> None:
+        """Raise RunError if too much follows at one instant: time would not advance."""
+        if at != self._followed_at:
+            self._followed_at = at
+            self._followed = 0
+        self._followed += 1
+        if self._followed > MAX_AT_ONCE:
+            raise RunError(
+                f"at {format_roughly(at)} {self._followed:,} runs followed verdicts at one "
+                "instant, and time does not advance: give users and reruns a think_time above 0"
+            )
 
     def _draw(self) -> None:
         """Draw the next jobs that come by themselves."""

@@ -9,6 +9,7 @@ import pytest
 import farm
 from farm.app.recorded.auditing import audit_run
 from farm.core.commands import EndJob
+from farm.core.errors import RunError
 from farm.core.model import Cause, Job
 from farm.workload import Submissions, batches, build_jobs
 from tests.workload.conftest import ScenarioOf
@@ -195,6 +196,16 @@ def test_no_more_is_pushed_than_the_source_may(farm_of):
     timed = list(tries(farm_of(users(start="1h", duration="2h"))))
     assert min(timed) > HOUR
     assert max(timed) < 3 * HOUR
+
+
+def test_users_who_only_cancel_each_other_are_refused(farm_of, monkeypatch):
+    """They would push forever at one instant."""
+    monkeypatch.setattr("farm.workload.submissions.MAX_AT_ONCE", 50)
+    people = {"users": {"count": 2, "think_time": 0}}
+    farm_ = farm_of({"arrivals": {**people, "service_time": MINUTE}}, phases={"run": "1h"})
+    with pytest.raises(RunError, match="time does not advance: give users and reruns a think_time"):
+        for _ in tries(farm_, at=0.0):
+            pass
 
 
 def test_a_user_waits_for_the_repeats_too(farm_of):
