@@ -244,6 +244,13 @@ def _read(path: Path) -> Workflow:
     jobs = document.get("jobs") if isinstance(document, dict) else None
     if not isinstance(document, dict) or not isinstance(jobs, dict):
         raise InputError(f"{path}: found no jobs; allowed: a workflow file of GitHub, with jobs")
+    for key, value in jobs.items():
+        needs = value.get("needs") if isinstance(value, dict) else None
+        if not isinstance(needs, str | list | None):
+            raise InputError(
+                f"{path}: jobs.{key}.needs: found {needs!r:.60}; allowed: a job of the file, or a "
+                "list of them"
+            )
     name = document.get("name")
     return Workflow(
         file=path.name,

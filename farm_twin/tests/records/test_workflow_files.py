@@ -162,6 +162,9 @@ def test_a_folder_without_workflows_is_refused(tmp_path: Path) -> None:
         read_workflow_files(tmp_path)
     with pytest.raises(InputError, match="found no folder; allowed"):
         read_workflow_files(tmp_path / "none")
+    (tmp_path / "a.yml").write_text("jobs: {a: {needs: 3}}", encoding="utf-8")
+    with pytest.raises(InputError, match=r"a\.yml: jobs\.a\.needs: found 3; allowed: a job of the"):
+        read_workflow_files(tmp_path)
     (tmp_path / "a.yml").write_text("name: a\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"a\.yml: found no jobs; allowed: a workflow file"):
         read_workflow_files(tmp_path)
