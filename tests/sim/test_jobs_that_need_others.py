@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -15,6 +16,7 @@ from farm.core.model import Job
 from farm.forecasts.runtime.oracle import Oracle
 from farm.scenario import parse_scenario
 from farm.sim.engines import CompiledRun, chosen, records_of
+from farm.sim.fast import needed_jobs
 from farm.sim.setting import Setting
 from farm.workload import build_jobs, read_trace
 
@@ -83,6 +85,30 @@ def test_both_engines_wait_from_the_release_on() -> None:
     jobs = records_of(chosen(setting, Oracle(), load, engine="reference")).jobs
     waits = dict(zip(jobs.job_id, jobs.waiting_time, strict=True))
     np.testing.assert_array_equal(compiled.waits(), [waits[one.id] for one in load])
+
+
+@pytest.mark.usefixtures("kernel")
+def test_a_released_job_may_share_the_builder_whose_job_has_just_ended(tmp_path: Path) -> None:
+    """The ended job slows it down no more, though its slot is free only after the release."""
+    contention = {"slowdown": [1, 1, 2]}
+    pool = {"name": "p", "slots": 2, "builders": 1, "contention": contention, "inter_job_time": 1}
+    jobs = [job("a"), job("b", "a"), job("c", "a:ended"), job("d", "b:failed", "c:failed")]
+    load = [
+        msgspec.structs.replace(one, heavy=True, service_time=float(seconds))
+        for seconds, one in enumerate(jobs, 1)
+    ]
+    logs = []
+    for engine in ("fast", "reference"):
+        run = farm.simulate({**PIPELINE, "pools": [pool]}, jobs=load, engine=engine)  # type: ignore[arg-type]
+        logs.append((run.save(tmp_path / engine) / "events.jsonl").read_bytes())
+    assert logs[0] == logs[1]
+
+
+@pytest.mark.usefixtures("kernel")
+def test_needs_within_a_matrix_are_told_without_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a million jobs in pipelines, names and needs as texts took longer than their run."""
+    monkeypatch.setattr(needed_jobs, "_by_id", lambda *_: pytest.fail("told by names"))
+    assert farm.simulate(PIPELINE, engine="fast").summary["skipped"] == 2
 
 
 def test_other_runs_have_no_columns_of_it() -> None:
