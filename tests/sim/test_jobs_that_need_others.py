@@ -113,9 +113,12 @@ def test_needs_within_a_matrix_are_told_without_names(monkeypatch: pytest.Monkey
 
 def test_other_runs_have_no_columns_of_it() -> None:
     """Tables, logs and summaries of farms without needs are as they were."""
-    run = farm.simulate("mm1", jobs=[job("a"), job("b")], engine="reference")
-    assert "released_at_s" not in run.jobs.columns
-    assert "blocked_time_s" not in run.summary
+    named = {"every": 1, "count": 2, "service_time": 1, "jobs": [{"name": "a"}, {"name": "b"}]}
+    runs = [farm.simulate("mm1", jobs=[job("a"), job("b")], engine="reference")]
+    runs.append(farm.simulate({**PIPELINE, "workload": [{"matrices": named}]}))
+    for run in runs:
+        assert "released_at_s" not in run.jobs.columns
+        assert "blocked_time_s" not in run.summary
 
 
 def test_the_critical_path_shortens_a_pipeline() -> None:

@@ -73,7 +73,7 @@ def has_needs(block: Block) -> bool:
     """Return whether any of these jobs needs others."""
     column = block.column("needs")
     if isinstance(column, Names) and all(isinstance(of, NeedsOfRun) for of in column.functions):
-        return True
+        return any(any(of.needs) for of in column.functions)
     return any(map(bool, block.coded("needs").values))
 
 
