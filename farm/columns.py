@@ -87,6 +87,14 @@ class Coded(msgspec.Struct, frozen=True, eq=False):
         codes, found = in_order_of_appearance(column.codes)
         return Coded(codes, [column.values[place] for place in found.tolist()])
 
+    def occurring(self) -> Coded:
+        """Return the same column; if it has more values than rows, with those that occur."""
+        if len(self.values) <= len(self.codes):
+            return self
+        found, codes = np.unique(self.codes, return_inverse=True)
+        values = [self.values[code] if code >= 0 else None for code in found.tolist()]
+        return Coded(np.where(found < 0, -1, np.arange(len(found)))[codes], values)
+
     def replaced(self, default: object) -> Coded:
         """Return the column with a default where the value is UNSET."""
         values = [default if value is msgspec.UNSET else value for value in self.values]

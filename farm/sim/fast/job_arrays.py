@@ -63,18 +63,12 @@ class JobArrays(msgspec.Struct, frozen=True):
         """Return the fields of some jobs as columns; a field without one has its default."""
         if isinstance(self.jobs, JobColumns):
             given = _held(self.jobs).taken(slice(begin, end)).given()
-            return {name: _as_used(column) for name, column in given.items()}
+            return {
+                name: column.occurring() if isinstance(column, Coded) else column
+                for name, column in given.items()
+            }
         columns = zip(*map(astuple, self.jobs[begin:end]), strict=True)
         return dict(zip(Job.__struct_fields__, columns, strict=True))
-
-
-def _as_used(column: Array | Coded | list[str]) -> Array | Coded | list[str]:
-    """Return a column; if it has more values than rows, with those that occur."""
-    if not isinstance(column, Coded) or len(column.values) <= len(column.codes):
-        return column
-    found, codes = np.unique(column.codes, return_inverse=True)
-    values = [column.values[code] if code >= 0 else None for code in found.tolist()]
-    return Coded(codes, values)
 
 
 def taken(jobs: Jobs, column: Column[Any], rows: Numbers) -> Any:

@@ -72,8 +72,10 @@ def needs_among(jobs: Sequence[Job] | JobColumns, batches: Array) -> Needs | Non
 def has_needs(block: Block) -> bool:
     """Return whether any of these jobs needs others."""
     column = block.column("needs")
-    if isinstance(column, Names) and all(isinstance(of, NeedsOfRun) for of in column.functions):
-        return any(any(of.needs) for of in column.functions)
+    if isinstance(column, Names):
+        within_runs = [of for of in column.functions if isinstance(of, NeedsOfRun)]
+        if len(within_runs) == len(column.functions):
+            return any(any(of.needs) for of in within_runs)
     return any(map(bool, block.coded("needs").values))
 
 
