@@ -24,7 +24,7 @@ from farm.scenario.provisioner import ProvisionerSettings
 from farm.scenario.times_of_week import Period
 from farm.units import parse_time
 from provisioner.algorithms.registry import ALGORITHMS, make_algorithm
-from provisioner.algorithms.sizing import EARLY, AnySizing, Memoryless, Sizing, unplanned
+from provisioner.algorithms.sizing import EARLY, Memoryless, Sizing, unplanned
 from provisioner.faulty_observations import WithFaultyObservations
 
 
@@ -49,13 +49,6 @@ def algorithms_of(
     }
 
 
-def _informed(algorithm: AnyAlgorithm, pool: Pool, seed: int) -> AnyAlgorithm:
-    words = pool.signals
-    if words is None or not (words.delay or words.wrong):
-        return algorithm
-    return WithFaultyObservations(algorithm, words.delay, words.wrong, f"{seed} {pool.name}")
-
-
 class _ByFunction(Memoryless, frozen=True, kw_only=True):
     """A function from a PoolSnapshot to the number of builders wanted, as an algorithm."""
 
@@ -70,25 +63,32 @@ class _ByFunction(Memoryless, frozen=True, kw_only=True):
 
 
 def _algorithm(pool: Pool, own: object, seed: int) -> AnyAlgorithm:
+    """Return a pool's algorithm: the caller's own, one of the farm's, or the user's by its name."""
     words = pool.provisioner
     if words is None:
         raise LookupError(pool.name)
     where = f"pools.{pool.name}.provisioner"
-    if own is None and words.algorithm in ALGORITHMS:
-        return _informed(_over_time(words, where, _made_by(words.algorithm)), pool, seed)
-    kind: object = own or named(
-        words.algorithm, ALGORITHMS, f"{where}.algorithm", "farm.algorithms"
-    )
-    name = words.algorithm if own is None else getattr(kind, "__name__", type(kind).__name__)
-    if own is not None and not isinstance(kind, type):
-        # the options are those of the algorithm that it replaces
-        words = ProvisionerSettings.model_validate({**words.limits(), "algorithm": name})
-    made = _informed(_own(kind, name, words, where), pool, seed)
-    return GuardedAlgorithm(made, name, f"{where}.algorithm")
+    name = words.algorithm
+    is_known = own is None and name in ALGORITHMS
+    kind: object = own
+    if is_known:
+        kind = name
+    elif own is None:
+        kind = named(name, ALGORITHMS, f"{where}.algorithm", "farm.algorithms")
+    else:
+        name = getattr(own, "__name__", type(own).__name__)
+        if not isinstance(own, type):
+            # the options are those of the algorithm that it replaces
+            words = ProvisionerSettings.model_validate({**words.limits(), "algorithm": name})
+    made = _made(kind, name, words, where)
+    signals = pool.signals
+    if signals is not None and (signals.delay or signals.wrong):
+        made = WithFaultyObservations(made, signals.delay, signals.wrong, f"{seed} {pool.name}")
+    return made if is_known else GuardedAlgorithm(made, name, f"{where}.algorithm")
 
 
-def _own(kind: Any, name: str, words: ProvisionerSettings, where: str) -> AnyAlgorithm:
-    """Return the algorithm for the user's class, value or function."""
+def _made(kind: Any, name: str, words: ProvisionerSettings, where: str) -> AnyAlgorithm:
+    """Return the algorithm of a kind: the name of one of the farm's, a class, value or function."""
     if isinstance(kind, type):
         if not issubclass(kind, Sizing):
             raise InputError(
@@ -101,12 +101,14 @@ def _own(kind: Any, name: str, words: ProvisionerSettings, where: str) -> AnyAlg
                 "allowed: one with plan(snapshot, memory), or derived from Memoryless with "
                 "decide(snapshot)"
             )
-        return _over_time(words, where, _made_by(kind))
-    if hasattr(kind, "plan"):
+    elif hasattr(kind, "plan"):
         return kind  # type: ignore[no-any-return]
-    checked_arguments(kind, 1, f"{where}.algorithm", f"{name}(snapshot)")
+    elif not isinstance(kind, str):
+        checked_arguments(kind, 1, f"{where}.algorithm", f"{name}(snapshot)")
 
     def make(options: dict[str, Any], where: str) -> AnyAlgorithm:
+        if isinstance(kind, str | type):
+            return make_algorithm(kind, options, where=where, parse_time=parse_time)
         if more := options.keys() - {"min", "max", "interval", "first_plan"}:
             raise InputError(f"{where}.{min(more)}: {name} is a function, without options")
         return _ByFunction(function=kind, **{"interval": 1.0, **options})
@@ -118,13 +120,6 @@ def _own(kind: Any, name: str, words: ProvisionerSettings, where: str) -> AnyAlg
 _SAME_AT_ALL_TIMES = frozenset({"interval", "first_plan", "compatibility"})
 Make = Callable[[dict[str, object], str], AnyAlgorithm]
 """Makes an algorithm with these options; the text says where they are written."""
-
-
-def _made_by(kind: str | type[AnySizing]) -> Make:
-    def make(options: dict[str, object], where: str) -> AnyAlgorithm:
-        return make_algorithm(kind, options, where=where, parse_time=parse_time)
-
-    return make
 
 
 def _over_time(words: ProvisionerSettings, where: str, make: Make) -> AnyAlgorithm:

@@ -83,13 +83,13 @@ class Estimating:
         }
         #: the distributions that rollouts draw from, by source
         self._run_times = dict(others)
+        laws = laws_of(scenario)
         self.estimator: RuntimeEstimator = own.estimator or estimator_of(scenario)
         if live or (makes_rollouts and scheduler_source in sources):
             self.estimator = RuntimeDistribution(self.estimator)
             self._run_times[scheduler_source] = self.estimator
         for estimator in (self.estimator, *others.values()):
             seed_estimator(estimator, estimates.learn_from, again)
-        laws = laws_of(scenario)
         self._learners = [
             Learner(estimator, laws)
             for source, estimator in others.items()
