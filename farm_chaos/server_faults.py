@@ -124,9 +124,12 @@ class ServerFaults:
         return rng.choice(names) if names else ""
 
     def cancel_run(self, rng: random.Random) -> None:
-        """Cancel what is left of a run, whichever of its jobs others need."""
+        """Cancel what is left of a run, whichever of its jobs others need.
+
+        One with many jobs is the likelier.
+        """
         records = self._reader.jobs().values()
-        runs = sorted({record.job.matrix for record in records if record.job.matrix is not None})
+        runs = sorted(record.job.matrix for record in records if record.job.matrix is not None)
         if runs:
             self.client.send(CancelRequested(UNSTAMPED, matrix=rng.choice(runs), reason="chaos"))
 
