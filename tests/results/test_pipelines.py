@@ -253,6 +253,31 @@ def test_a_run_read_back_has_the_same_pipelines(tmp_path: Path) -> None:
     assert causes["new-test"] == "finished"
 
 
+def test_both_engines_find_the_same_pipelines() -> None:
+    """The compiled loop knows needs by numbers, the reference by names."""
+    load = {
+        "matrices": {
+            "count": 6,
+            "every": "1m",
+            "service_time": {"exponential": {"mean": "30s"}},
+            "fails": {"by_kind": {"build": 0.3}},
+            "jobs": [
+                {"name": "build"},
+                {"name": "test", "needs": ["build"], "count": 2},
+                {"name": "package", "needs": ["test"], "needs_delay": "9s"},
+                {"name": "report", "needs": ["build:failed"]},
+            ],
+        }
+    }
+    scenario = small_scenario({}, load, seed=2)
+    one, two = (farm.simulate(scenario, engine=engine) for engine in ("fast", "reference"))
+
+    assert one.summary["engine"] == "fast"
+    assert {"succeeded", "failed"} == set(one.pipelines()["outcome"].tolist())
+    assert one.summary["pipelines"] == two.summary["pipelines"]
+    assert list(one.pipelines()) == list(two.pipelines())
+
+
 def test_a_circle_in_a_file_ends(tmp_path: Path) -> None:
     """A jobs.csv that was edited must not hang a report."""
     path = run_of(job("a", 0.0), job("b", 0.0, "a")).save(tmp_path / "run") / "jobs.csv"

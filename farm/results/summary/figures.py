@@ -27,7 +27,7 @@ from farm.results.summary.run_phase import Window, counting
 from farm.results.summary.switches import keys_of_switches, switches_of, values_of
 from farm.results.table.job_columns import Jobs, by_outcome, invocation_of
 from farm.results.table.job_table import ColumnsOf, JobTable
-from farm.results.table.pipelines import pipelines_of
+from farm.results.table.pipelines import measured_pipelines
 from farm.results.table.runs import Runs
 from farm.scenario.model import WorkloadKind
 
@@ -232,11 +232,11 @@ class Counted:
         records, window = self.records.having(), self._info.window
         if len(self._runs.seeds) == 1:
             table = JobTable(ColumnsOf(records.jobs, records.lost))
-            return [figures_of(pipelines_of(table, records.edges), window)]
+            return [figures_of(measured_pipelines(table, records.edges), window)]
         run = self._runs.of_builder[records.jobs.builder.codes]
         rows = self._runs.parts(run, np.arange(len(records.jobs)))
         tables = [JobTable(ColumnsOf(records.jobs.taken(part))) for part in rows]
-        return [figures_of(pipelines_of(table), window) for table in tables]
+        return [figures_of(measured_pipelines(table), window) for table in tables]
 
     def _counts(self) -> list[JobCounts]:
         lost = len(self.lost)

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 import msgspec
 import numpy as np
 
+from farm.columns import Flags
 from farm.core.fields import json_name
 from farm.results.descriptive_statistics import Spread, spread_of
 from farm.results.formatting import readable_percent
 from farm.results.summary.run_phase import Window
-from farm.results.table.pipelines import OUTCOMES, PipelineOutcome, PipelineTable
+from farm.results.table.pipelines import OUTCOMES, MeasuredPipelines, PipelineOutcome
 
 
 class CriticalPaths(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,20 +62,21 @@ class PipelineFigures(msgspec.Struct, frozen=True, kw_only=True, rename=json_nam
         return {outcome: count for outcome, count in counts.items() if count}
 
 
-def figures_of(pipelines: PipelineTable, window: Window) -> PipelineFigures | msgspec.UnsetType:
+def figures_of(pipelines: MeasuredPipelines, window: Window) -> PipelineFigures | msgspec.UnsetType:
     """Return the figures of the pipelines that arrived in a window; UNSET: there are none."""
-    pipelines = pipelines.taken(window.holds(pipelines["arrived_at_s"]))
-    if not len(pipelines):
+    counts_here = window.holds(pipelines.arrived_at)
+    if not counts_here.any():
         return msgspec.UNSET
-    counts = {name: int((pipelines["outcome"] == name).sum()) for name in OUTCOMES}
-    ended = pipelines.taken(pipelines.has_ended)
+    outcome = pipelines.outcome[counts_here]
+    counts = {name: int((outcome == name).sum()) for name in OUTCOMES}
+    ended = counts_here & pipelines.has_ended
     return PipelineFigures(
-        count=len(pipelines),
+        count=len(outcome),
         **counts,
-        with_skipped=int((ended["skipped"] > 0).sum()),
-        response_time=spread_of(ended["response_time_s"]),
-        waiting_time=spread_of(ended["waiting_time_s"]),
-        critical_path=_critical_paths(ended),
+        with_skipped=int((pipelines.skipped[ended] > 0).sum()),
+        response_time=spread_of(pipelines.response_time[ended]),
+        waiting_time=spread_of(pipelines.parts["waiting_time_s"][ended]),
+        critical_path=_critical_paths(pipelines, ended),
     )
 
 
@@ -105,12 +107,12 @@ def critical_path_in_words(path: CriticalPaths) -> str:
     return ", ".join(parts)
 
 
-def _critical_paths(ended: PipelineTable) -> CriticalPaths:
-    whole = float(ended["response_time_s"].sum())
+def _critical_paths(pipelines: MeasuredPipelines, ended: Flags) -> CriticalPaths:
+    whole = float(pipelines.response_time[ended].sum())
     if not whole:
         return CriticalPaths()
     shares = {
-        name: float(ended[f"{name}_time_s"].sum()) / whole
+        name: float(pipelines.parts[f"{name}_time_s"][ended].sum()) / whole
         for name in ("blocked", "waiting", "booting", "running")
     }
-    return CriticalPaths(jobs=float(np.mean(ended["path_jobs"])), **shares)
+    return CriticalPaths(jobs=float(np.mean(pipelines.path_jobs[ended])), **shares)

@@ -53,6 +53,10 @@ class ColumnTable:
         lists = [column.tolist() for column in self._columns.values()]
         return (dict(zip(self._columns, row, strict=True)) for row in zip(*lists, strict=True))
 
+    def has(self, column: str) -> bool:
+        """Return whether there is such a column."""
+        return column in self._columns
+
     def parts(self, column: str) -> Sequence[Coded | Array]:
         """Return a column in pieces as they are held: values that repeat as numbers for them."""
         return [self[column]]
@@ -142,6 +146,12 @@ class ColumnsOf(Mapping[str, Array]):
         if name not in self._made:
             self._made[name] = np.concatenate(list(map(_plain, self.parts(name))))
         return self._made[name]
+
+    def __contains__(self, name: object) -> bool:
+        field = FIELDS.get(str(name))
+        return field is not None and all(
+            getattr(table, field) is not None for table in self._tables
+        )
 
     def parts(self, name: str) -> Sequence[Coded | Array]:
         """Return a column of each table. Raises KeyError where one has no such column."""

@@ -21,7 +21,7 @@ that are read back, are treated alike.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, Literal, get_args
+from typing import Final, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -76,55 +76,109 @@ class PipelineTable(ColumnTable):
         return PipelineTable({name: column[rows] for name, column in self._columns.items()})
 
 
-def pipelines_of(jobs: JobTable, edges: Edges | None = None) -> PipelineTable:
-    """Return the pipelines of a run; none if no job needs another.
+class MeasuredPipelines(NamedTuple):
+    """Pipelines in numbers, by their arrival: how many jobs, when, and what took their times."""
+
+    #: the first row of each among the jobs
+    firsts: Numbers
+    outcome: Array
+    jobs: Numbers
+    skipped: Numbers
+    arrived_at: Floats
+    finished_at: Floats
+    #: by the names of the columns
+    parts: dict[str, Floats]
+    #: the rows on the critical paths, one path after the other, and how many each has
+    path: Numbers
+    path_jobs: Numbers
+
+    @property
+    def response_time(self) -> Floats:
+        """From the arrival to the end, seconds; NaN: it has not ended."""
+        return self.finished_at - self.arrived_at
+
+    @property
+    def has_ended(self) -> Flags:
+        """Which pipelines came to their end, so that their times count."""
+        return np.isin(self.outcome, ENDED)
+
+    def table(self, jobs: JobTable) -> PipelineTable:
+        """Return the table for users, with names."""
+        ids = jobs.parts("job_id")
+        matrix = _matrices(jobs)
+        firsts = matrix.codes[self.firsts].tolist()
+        names = [matrix.values[code] if code >= 0 else "" for code in firsts]
+        first_ids = _values_at(ids, self.firsts)
+        path_ids = _values_at(ids, self.path)
+        ends = np.cumsum(self.path_jobs)
+        paths = [
+            ";".join(path_ids[begin:end])
+            for begin, end in zip((ends - self.path_jobs).tolist(), ends.tolist(), strict=True)
+        ]
+        return PipelineTable(
+            {
+                "pipeline": _texts(map(_or, names, first_ids)),
+                "outcome": self.outcome,
+                "jobs": self.jobs,
+                "skipped": self.skipped,
+                "arrived_at_s": self.arrived_at,
+                "finished_at_s": self.finished_at,
+                "response_time_s": self.response_time,
+                **self.parts,
+                "path_jobs": self.path_jobs,
+                "critical_path": _texts(paths),
+            }
+        )
+
+
+def pipelines_of(jobs: JobTable) -> PipelineTable:
+    """Return the pipelines of a run; none if no job needs another."""
+    return measured_pipelines(jobs).table(jobs)
+
+
+def measured_pipelines(jobs: JobTable, edges: Edges | None = None) -> MeasuredPipelines:
+    """Return the pipelines of a run without their names, which take as long as all the rest.
 
     ``edges``: the jobs' needs, where these are known by rows; None: they are read from the table.
     """
-    if edges is None and "needs" not in jobs.columns:
-        return NONE
-    edges = edges or _edges_of(jobs)
+    if edges is None:
+        edges = _edges_of(jobs)
     if not len(edges.need):
         return NONE
-    matrix = _joined(jobs.parts("matrix"))
-    has_name = np.array([*map(bool, matrix.values), False], np.bool_)
-    matrix = Coded(np.where(has_name[matrix.codes], matrix.codes, -1), matrix.values)
+    matrix = _matrices(jobs)
     roots = _components(len(jobs), edges, matrix.codes)
     is_pipeline = np.zeros(len(jobs), np.bool_)
     is_pipeline[roots[edges.need]] = True
     rows = np.flatnonzero(is_pipeline[roots])
-    firsts, pipeline = np.unique(roots[rows], return_inverse=True)
+    # a pipeline's first row is its root
+    firsts = np.flatnonzero(is_pipeline)
+    number = np.zeros(len(jobs), np.int64)
+    arrived_at = np.full(len(jobs), np.inf)
+    np.minimum.at(arrived_at, roots[rows], jobs.arrived_at[rows])
+    firsts = firsts[np.argsort(arrived_at[firsts], kind="stable")]
+    number[firsts] = np.arange(len(firsts))
+    return _measured(jobs, edges, rows, number[roots[rows]], firsts, arrived_at[firsts])
 
-    arrived_at = np.full(len(firsts), np.inf)
-    np.minimum.at(arrived_at, pipeline, jobs.arrived_at[rows])
-    order = np.argsort(arrived_at, kind="stable")
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    return _table(jobs, edges, matrix, rows, place[pipeline], firsts[order], arrived_at[order])
 
-
-def _table(
+def _measured(
     jobs: JobTable,
     edges: Edges,
-    matrix: Coded,
     rows: Numbers,
     pipeline: Numbers,
     firsts: Numbers,
     arrived_at: Floats,
-) -> PipelineTable:
-    """Return the table of pipelines.
+) -> MeasuredPipelines:
+    """Return pipelines in numbers.
 
     Args:
         jobs: all of the run.
         edges: their needs.
-        matrix: of each job.
         rows: the jobs that belong to pipelines.
         pipeline: the number of the pipeline of each of these.
         firsts: the first row of each pipeline.
         arrived_at: when each pipeline arrived, farm time.
     """
     count = len(firsts)
-    ids = _values(jobs.parts("job_id"))
     ended_at = jobs["finished_at_s"]
     finished_at = np.full(count, -np.inf)
     np.maximum.at(finished_at, pipeline, ended_at[rows])  # NaN: of one that has not ended
@@ -140,35 +194,22 @@ def _table(
     is_first = np.ones(len(path), np.bool_)
     is_first[1:] = owner[1:] != owner[:-1]
     before = np.where(is_first, arrived_at[owner], np.roll(ended_at[path], 1))
-    parts = _parts(jobs, path, before)
-    sums = {
+    parts = {
         name: np.where(np.isnan(finished_at), np.nan, np.bincount(owner, values, count))
-        for name, values in parts.items()
+        for name, values in _parts(jobs, path, before).items()
     }
-    names = [matrix.values[code] if code >= 0 else "" for code in matrix.codes[firsts].tolist()]
-    path_ids = [ids[row] for row in path.tolist()]
-    ends = np.cumsum(lengths)
-    chains = [
-        ";".join(path_ids[begin:end])
-        for begin, end in zip((ends - lengths).tolist(), ends.tolist(), strict=True)
-    ]
     causes = _joined(jobs.parts("cause"))
     is_skipped = _is_one_of(causes, ("skipped",))[rows]
-    return PipelineTable(
-        {
-            "pipeline": _texts(
-                name or ids[row] for name, row in zip(names, firsts.tolist(), strict=True)
-            ),
-            "outcome": _outcomes(jobs, causes, rows, pipeline, count),
-            "jobs": sizes,
-            "skipped": np.bincount(pipeline, is_skipped, count).astype(np.int64),
-            "arrived_at_s": arrived_at,
-            "finished_at_s": finished_at,
-            "response_time_s": finished_at - arrived_at,
-            **sums,
-            "path_jobs": lengths,
-            "critical_path": _texts(chains),
-        }
+    return MeasuredPipelines(
+        firsts=firsts,
+        outcome=_outcomes(jobs, causes, rows, pipeline, count),
+        jobs=sizes,
+        skipped=np.bincount(pipeline, is_skipped, count).astype(np.int64),
+        arrived_at=arrived_at,
+        finished_at=finished_at,
+        parts=parts,
+        path=path,
+        path_jobs=lengths,
     )
 
 
@@ -190,6 +231,8 @@ def _outcomes(jobs: JobTable, causes: Coded, rows: Numbers, pipeline: Numbers, c
 
 def _edges_of(jobs: JobTable) -> Edges:
     """Return the needs of all jobs; those that are no jobs of the run are left out."""
+    if not jobs.has("needs"):
+        return NO_EDGES
     needs = _joined(jobs.parts("needs"))
     ids = _values(jobs.parts("job_id"))
     row_of = dict(zip(ids, range(len(ids)), strict=True))
@@ -317,24 +360,38 @@ def _texts(values: Iterable[str]) -> Array:
     return np.array(list(values), np.object_)
 
 
-def _empty() -> dict[str, Array]:
-    texts, numbers, times = np.array([], np.object_), np.zeros(0, np.int64), np.zeros(0)
-    return {
-        "pipeline": texts,
-        "outcome": np.array([], np.str_),
-        "jobs": numbers,
-        "skipped": numbers,
-        "arrived_at_s": times,
-        "finished_at_s": times,
-        "response_time_s": times,
-        "blocked_time_s": times,
-        "waiting_time_s": times,
-        "booting_time_s": times,
-        "running_time_s": times,
-        "path_jobs": numbers,
-        "critical_path": texts,
-    }
+def _values_at(parts: Sequence[Coded | Array], rows: Numbers) -> list[str]:
+    """Return the values of a column in these rows."""
+    if len(parts) == 1:
+        return list(parts[0][rows].tolist())
+    values = _values(parts)
+    return [values[row] for row in rows.tolist()]
 
 
-NONE = PipelineTable(_empty())
-"""A table of no pipelines."""
+def _or(name: str, other: str) -> str:
+    return name or other
+
+
+def _matrices(jobs: JobTable) -> Coded:
+    """Return the matrix of each job; no value: it is in none."""
+    matrix = _joined(jobs.parts("matrix"))
+    has_name = np.array([*map(bool, matrix.values), False], np.bool_)
+    return Coded(np.where(has_name[matrix.codes], matrix.codes, -1), matrix.values)
+
+
+NO_EDGES = Edges(np.zeros(0, np.int64), np.zeros(0, np.int64))
+NONE = MeasuredPipelines(
+    firsts=np.zeros(0, np.int64),
+    outcome=np.array([], np.str_),
+    jobs=np.zeros(0, np.int64),
+    skipped=np.zeros(0, np.int64),
+    arrived_at=np.zeros(0),
+    finished_at=np.zeros(0),
+    parts={
+        name: np.zeros(0)
+        for name in ("blocked_time_s", "waiting_time_s", "booting_time_s", "running_time_s")
+    },
+    path=np.zeros(0, np.int64),
+    path_jobs=np.zeros(0, np.int64),
+)
+"""No pipelines."""
