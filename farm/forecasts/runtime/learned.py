@@ -58,6 +58,8 @@ OF_KIND = "the kind"
 KIND = f"{OF_KIND}'s median"
 DECLARED = "declared time, as the kind's came out"
 BETWEEN = "between the kind's median and its declared times"
+#: runs of a kind after which a change of them is looked for: looking costs as much as learning
+LOOKS_EVERY = 4
 #: entries of errors with which jobs have kinds of their own: that of all, and of more than one
 SEVERAL_KINDS = 2
 #: whose errors are those of all kinds
@@ -134,7 +136,8 @@ class Learned(RuntimeEstimator):
         declared = _declared_group(job)
         if is_time(job.declared_time) and job.declared_time:
             _remember(self._runs, declared, work / job.declared_time, KEPT_OF_KIND)
-        if len(self._errors) > SEVERAL_KINDS:
+        tries = self._errors[job.kind].get(KIND, Errors()).tries
+        if len(self._errors) > SEVERAL_KINDS and tries % LOOKS_EVERY == 0:
             of_kind = self._runs[f"kind {job.kind}"]
             recent = runs_since_change(of_kind)
             if recent is not None:
