@@ -21,7 +21,9 @@ MIN_TENTHS = 10
 #: a range that begins below this part of its end is said without its beginning
 SMALL_SHARE = 0.1
 #: the largest ratio of the ends of a range that is said as one time
-ALIKE = 1.15
+ALIKE = 1.02
+#: seconds below which a wait is none
+AT_ONCE = 1.0
 #: seconds up to which a range is said in seconds, and in minutes
 MAX_SECONDS, MAX_MINUTES = 100.0, 6000.0
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
@@ -142,6 +144,8 @@ def short_start_in_words(forecast: StartForecast) -> str:
 
 def when_in_words(low: float, high: float) -> str:
     """Return a range of instants from now on: ``in 8-12 min``, ``within 3 min``."""
+    if high < AT_ONCE:
+        return "at once"
     text = range_in_words(low, high)
     return text if text.startswith("within") else f"in {text}"
 
@@ -158,8 +162,9 @@ def held_in_words(checked: int, in_time: int) -> str:
     """Return how many of the last jobs started in the range that they were told."""
     if checked == 1:
         return f"the last job so told {'started' if in_time else 'did not start'} in time"
-    if not in_time:
-        return f"of the last {checked} jobs so told, none started in time"
+    if in_time in (0, checked):
+        share = "all" if in_time else "none"
+        return f"of the last {checked} jobs so told, {share} started in time"
     if checked < MIN_TENTHS:
         return f"of the last {checked} jobs so told, {in_time} started in time"
     tenths = round(10 * in_time / checked)

@@ -50,6 +50,8 @@ def test_one_sentence_says_when_and_how_sure_and_why():
         (1, 1, False, "unproven: the last job so told started in time"),
         (1, 0, False, "unproven: the last job so told did not start in time"),
         (7, 5, False, "unproven: of the last 7 jobs so told, 5 started in time"),
+        (30, 30, True, "of the last 30 jobs so told, all started in time"),
+        (30, 0, True, "of the last 30 jobs so told, none started in time"),
         (100, 78, True, "of the last 100 jobs so told, 8 of 10 started in time"),
     ],
 )
@@ -85,6 +87,8 @@ def test_without_ranges_what_is_known_is_told():
     assert (
         sentence_of("b1", nothing, "no pool has it") == "b1 waits, runs about 1m30s: no pool has it"
     )
+    soon = forecast(start=0.1, start_low=0.0, start_high=0.5)
+    assert sentence_of("b1", soon).startswith("b1 starts at once (of the last 50 jobs")
     at_once = StartForecast(start=0.0, run_time=240.0)
     assert at_once_in_words("b1", at_once, "14:50") == (
         "b1 starts at once, runs about 4 min, done by 14:50"
@@ -105,7 +109,7 @@ def test_without_ranges_what_is_known_is_told():
         (40.0, 170.0, "40 s to 3 min"),
         (490.0, 700.0, "8-12 min"),
         (600.0, 601.0, "about 10 min"),
-        (0.0, 0.0, "about 0s"),
+        (570.0, 590.0, "9-10 min"),
         (2400.0, 9000.0, "40 min to 2.5 h"),
         (5500.0, 9000.0, "1.5-2.5 h"),
         (130_000.0, 260_000.0, "1.5-3.1 days"),

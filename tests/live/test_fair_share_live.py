@@ -41,6 +41,8 @@ def test_the_estimate_is_shown_at_submission(up: Up):
     assert " starts in " in said
     assert "(unproven: no job so told has started yet), runs " in said
     assert ", done by " in said
+    listed = {row["job_id"]: row for row in up.rows("jobs")}
+    assert listed["told"]["estimated_dispatch_in_p90_s"] > 500
     row = up.rows("job", "told")[0]
     assert row["estimated_completion_in_s"] > 500
     assert row["forecast"].startswith("told starts in ")

@@ -22,6 +22,8 @@ MAX_TOLD = 10_000
 MINUTE = 60.0
 #: errors from which a method without ranges of its own has one by them
 LEAST = 10
+#: errors after which the range by them is calculated again: each job of a burst has an estimate
+RENEWED = 5
 #: seconds that are added to waits before they are compared: of a short one any error is large
 AT_LEAST = 30.0
 #: tolerance: a certain estimate is met exactly except for rounding
@@ -75,6 +77,9 @@ class RecentErrors:
     def __init__(self, waits: Callable[[str], bool]) -> None:
         self._waits = waits
         self.memory = ErrorMemory()
+        #: by method: P10 and P90 of its ratios, and for how many more errors they are kept
+        self._tenths: dict[str, tuple[float, float]] = {}
+        self._kept: dict[str, int] = {}
 
     def observe(self, event: Event, commands: Sequence[Command]) -> None:
         """Note what was told, and how it went."""
@@ -111,6 +116,7 @@ class RecentErrors:
             true, estimated = max(0.0, at - given.asked_at), given.dispatch_at - given.asked_at
             ratio = (true + AT_LEAST) / (max(0.0, estimated) + AT_LEAST)
             _remember(memory.ratios, rules, math.log(ratio))
+            self._kept[rules] = self._kept.get(rules, 0) - 1
 
     def of(self, rules: str) -> Lately | None:
         """Return how good a method was; None: no job that it told anything has started."""
@@ -137,8 +143,7 @@ class RecentErrors:
         low, high = GUESSED
         is_proven = len(ratios) >= LEAST
         if is_proven:
-            tenths = statistics.quantiles(ratios, n=10)
-            low, high = math.exp(tenths[0]), math.exp(tenths[-1])
+            low, high = self._tenths_of(rules, ratios)
         known = max(0.0, wait) + AT_LEAST
         return WaitRange(
             p10_time=max(0.0, known * low - AT_LEAST),
@@ -147,6 +152,13 @@ class RecentErrors:
             errors=len(held),
             coverage=sum(held) / len(held) if held else None,
         )
+
+    def _tenths_of(self, rules: str, ratios: Sequence[float]) -> tuple[float, float]:
+        if rules not in self._tenths or self._kept.get(rules, 0) <= 0:
+            tenths = statistics.quantiles(ratios, n=10)
+            self._tenths[rules] = math.exp(tenths[0]), math.exp(tenths[-1])
+            self._kept[rules] = RENEWED
+        return self._tenths[rules]
 
 
 def _remember(values: dict[str, list[Kept]], rules: str, value: Kept) -> None:
