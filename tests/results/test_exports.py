@@ -221,7 +221,10 @@ YEARS = "allowed: one that begins and ends in the years 1 to 9999"
         (["openmetrics", "-o", "new", "--interval", "0s"], "--interval: found 0s"),
         (["openmetrics", "-o", "new", "--start", "9999-12-31T23:59:59Z"], YEARS),
         (["openmetrics", "-o", "new", "--start", "0001-01-01T00:00:00+14:00"], YEARS),
-        (["pdf", "-o", "new"], "allowed: csv, parquet, swf, batsim, taskcluster, openmetrics"),
+        (
+            ["pdf", "-o", "new"],
+            "allowed: csv, parquet, pipelines, swf, batsim, taskcluster, openmetrics",
+        ),
         (["csv", "-o", "file"], "exists already"),
     ],
 )
