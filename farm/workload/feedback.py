@@ -246,20 +246,26 @@ def _come_back(run: Run) -> Collection[str]:
     while is_more:
         is_more = False
         for name in skipped:
-            if name not in back and _can_be_released(run.jobs[name], back):
+            if name not in back and _can_be_released(run, name, back):
                 back[name] = None
                 is_more = True
     return back
 
 
-def _can_be_released(job: Job, repeated: Collection[str]) -> bool:
+def _can_be_released(run: Run, name: str, repeated: Collection[str]) -> bool:
     """Return whether a skipped job may run once these are repeated."""
-    needs = needs_of(job)
+    needs = needs_of(run.jobs[name])
     if all(need.job not in repeated for need in needs):
         return False
+    for need in needs:
+        if need.condition != "succeeded" or need.job in repeated:
+            continue
+        end = run.ended.get(need.job)
+        if end is not None and end.outcome != "succeeded":
+            return False
     # those outside have ended without a failure, else they were repeated
     hoped = [need.job for need in needs if need.condition == "failed"]
-    return not hoped or any(name in repeated for name in hoped)
+    return not hoped or any(job in repeated for job in hoped)
 
 
 def _needs_within(job: Job, repeated: Collection[str], suffix: str) -> tuple[str, ...]:

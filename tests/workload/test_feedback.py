@@ -106,6 +106,7 @@ PIPELINE = {
             {"name": "test", "needs": ["build"]},
             {"name": "deploy", "needs": ["test", "lint"]},
             {"name": "report", "needs": ["build:failed"]},
+            {"name": "archive", "needs": ["test", "report"]},
         ],
     }
 }
@@ -123,12 +124,13 @@ PIPELINE = {
                 "test": ("build",),
                 "deploy": ("test", "lint"),
                 "report": ("build:failed",),
+                "archive": ("test", "report"),
             },
         ),
     ],
 )
 def test_what_was_skipped_for_a_failed_job_comes_back_with_it(farm_of, what, again):
-    """And what can never be released does not: nothing that it needs is repeated."""
+    """And what can never be released does not: a job that it needs stays skipped."""
     pipeline = {"matrices": {**PIPELINE["matrices"], "reruns": {"what": what}}}
     farm_ = farm_of(pipeline)
     farm_.submit_next()
@@ -137,6 +139,7 @@ def test_what_was_skipped_for_a_failed_job_comes_back_with_it(farm_of, what, aga
         ("report", Cause.SKIPPED),
         ("test", None),
         ("deploy", Cause.SKIPPED),
+        ("archive", Cause.SKIPPED),
     ):
         farm_.end(f"amd64-0001-{name}", 2 * MINUTE, cause)
     assert farm_.submit_next() is None, "one job runs still"
@@ -157,7 +160,7 @@ def test_a_run_that_was_cancelled_is_not_repeated(farm_of, cause):
     """A newer push has cancelled it, or a person."""
     farm_ = farm_of({"matrices": {**PIPELINE["matrices"], "reruns": {}}})
     farm_.submit_next()
-    for name in ("build", "report", "lint", "test"):
+    for name in ("build", "report", "archive", "lint", "test"):
         farm_.end(f"amd64-0001-{name}", MINUTE)
     farm_.end("amd64-0001-deploy", MINUTE, cause)
     assert farm_.submit_next() is None
