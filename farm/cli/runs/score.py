@@ -28,6 +28,8 @@ from farm.terminal.output import note, print_json, progress
 from farm.terminal.tables import Listing
 from farm.units import format_roughly, many
 
+FAR_OFF = 10.0
+"""From this multiple of the wait on, errors are said as one."""
 MAX_RUNGS = 20
 """Rungs of an estimator that are shown, those of most jobs."""
 
@@ -173,6 +175,8 @@ def _parts(score: Score) -> Iterator[tuple[str, int, Accuracy]]:
 
 
 def _signed_percent(value: float | None) -> str:
+    if value is not None and abs(value) >= FAR_OFF:
+        return f"{value:+,.0f} times"
     return "-" if value is None else f"{value:+.0%}"
 
 
@@ -267,4 +271,6 @@ def _signed(value: float | None) -> str:
 
 
 def _percent(value: float | None) -> str:
+    if value is not None and value >= FAR_OFF:
+        return f"{value:,.0f} times"
     return "-" if value is None else f"{value:.0%}"
