@@ -61,7 +61,6 @@ def export(
     Examples:
         farm admin export run --format csv -o jobs.csv
         farm admin export run --format pipelines -o pipelines.csv  response times and critical paths
-        farm admin export run --format openmetrics -o run.txt
         farm admin export run --format github -o jobs.json  as GitHub would have recorded it
     """
     _check(wanted, out, into, interval, start)
