@@ -16,7 +16,6 @@ from farm.results.comparison import RELEVANT
 from farm.results.recorded_run import FinishedRun
 from farm.results.summary.answer import answer_of_run
 from farm.results.table.job_table import JobTable, joined
-from farm.results.table.pipelines import PipelineTable, pipelines_of
 from farm.results.table.recorder import RunRecords
 from farm.scenario import Scenario
 
@@ -25,6 +24,7 @@ if TYPE_CHECKING:  # most runs are not asked for these
     from farm.results.exports.taskcluster_export import Analysis, EventStore, Metric, Update
     from farm.results.figures.chart import Charts
     from farm.results.report.run_figures import RunFigures
+    from farm.results.table.pipelines import PipelineTable
 
 
 class Result:
@@ -95,6 +95,8 @@ class Result:
 
     @cached_property
     def _pipelines(self) -> PipelineTable:
+        from farm.results.table.pipelines import pipelines_of  # noqa: PLC0415 - slow, most runs have none
+
         return pipelines_of(self.jobs)
 
     @property

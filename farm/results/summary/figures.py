@@ -27,7 +27,6 @@ from farm.results.summary.run_phase import Window, counting
 from farm.results.summary.switches import keys_of_switches, switches_of, values_of
 from farm.results.table.job_columns import Jobs, by_outcome, invocation_of
 from farm.results.table.job_table import ColumnsOf, JobTable
-from farm.results.table.pipelines import measured_pipelines
 from farm.results.table.runs import Runs
 from farm.scenario.model import WorkloadKind
 
@@ -229,6 +228,8 @@ class Counted:
 
         Also with those jobs that arrived outside the run phase, which alone do not count.
         """
+        from farm.results.table.pipelines import measured_pipelines  # noqa: PLC0415 - slow, most runs have none
+
         records, window = self.records.having(), self._info.window
         if len(self._runs.seeds) == 1:
             table = JobTable(ColumnsOf(records.jobs, records.lost))

@@ -33,7 +33,6 @@ from farm.results.summary.summary import Summary
 from farm.results.summary.tally import MEASURED, Tallied
 from farm.results.table.job_columns import Jobs
 from farm.results.table.job_table import ColumnsOf, JobTable
-from farm.results.table.pipelines import pipelines_of
 from farm.results.table.recorder import RunRecords
 from farm.scenario import Pool
 from farm.units import format_roughly, parse_time
@@ -296,6 +295,8 @@ def measured(
         never_whole = jobs.taken(given_up).names_of_matrices() | lost.names_of_matrices()
         values, never = jobs.matrix_response_times(never_whole), len(never_whole)
     elif term.metric == "pipeline_response_time":
+        from farm.results.table.pipelines import pipelines_of  # noqa: PLC0415 - slow, most runs have none
+
         pipelines = pipelines_of(JobTable(ColumnsOf(jobs, lost)))
         values = known(pipelines.counted("response_time_s"))
         never = int((pipelines["outcome"] == "unfinished").sum())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -12,7 +13,9 @@ from farm.core.fields import json_name
 from farm.results.descriptive_statistics import Spread, spread_of
 from farm.results.formatting import readable_percent
 from farm.results.summary.run_phase import Window
-from farm.results.table.pipelines import OUTCOMES, MeasuredPipelines, PipelineOutcome
+
+if TYPE_CHECKING:
+    from farm.results.table.pipelines import MeasuredPipelines, PipelineOutcome
 
 
 class CriticalPaths(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +67,8 @@ class PipelineFigures(msgspec.Struct, frozen=True, kw_only=True, rename=json_nam
 
 def figures_of(pipelines: MeasuredPipelines, window: Window) -> PipelineFigures | msgspec.UnsetType:
     """Return the figures of the pipelines that arrived in a window; UNSET: there are none."""
+    from farm.results.table.pipelines import OUTCOMES  # noqa: PLC0415 - slow, most runs have none
+
     counts_here = window.holds(pipelines.arrived_at)
     if not counts_here.any():
         return msgspec.UNSET
