@@ -142,10 +142,13 @@ def load_of(
         fails = np.array([job.fails for job in jobs], np.bool_)
         platform = coded([job.platform for job in jobs])
     lane, lanes = numbered([one.normalised() for one in platform.values])
-    made["lane"] = lane[platform.codes]
-    heavy_lanes, heavy_first = np.zeros(len(lanes), np.bool_), None
-    if heavy_light is not None:
-        codes = 2 * made["lane"].astype(np.int64) + made["heavy"]
+    # in the order in which their first jobs come, as the scheduler goes through them
+    if heavy_light is None:
+        made["lane"], found = in_order_of_appearance(lane[platform.codes])
+        lanes = [lanes[code] for code in found.tolist()]
+        heavy_lanes, heavy_first = np.zeros(len(lanes), np.bool_), None
+    else:
+        codes = 2 * lane[platform.codes].astype(np.int64) + made["heavy"]
         made["lane"], found = in_order_of_appearance(codes)
         lanes = [lanes[code // 2] for code in found.tolist()]
         heavy_lanes = found % 2 > 0

@@ -354,3 +354,25 @@ def test_a_truth_value_of_all_jobs_is_in_the_log(probability):
     assert logs[0] == logs[1]
     if probability == 1:
         assert logs[0].count(b'"heavy":true') == 5
+
+
+def both_logs(document: dict[str, Any]) -> list[bytes]:
+    """Return the event log of each engine."""
+    scenario = parse_scenario(document)
+    return [
+        b"".join(simulated_run(scenario, keep_events=True, engine=engine).kept.log_lines())
+        for engine in ("fast", "reference")
+    ]
+
+
+def test_platforms_without_builders_are_watched_in_the_order_of_their_jobs():
+    """It decides which alarms are set; a source may name its platforms in another order."""
+    # a loss of a builder of another platform: after its alarm all others are set
+    pool = {"platform": {"processor": "other"}, "losses": {"at": [5]}}
+    platforms = [{"processor": "amd64"}, {"processor": "arm64"}]
+    load = {"every": 1, "count": 6, "service_time": 1, "platform": platforms}
+    document = small_scenario(pool, load, seed=5, scheduling={"platform_grace": 10})
+    document["allow_unrunnable"] = True
+    fast, reference = both_logs(document)
+    assert fast == reference
+    assert fast.index(b'"arm64"') < fast.index(b'"amd64"')
