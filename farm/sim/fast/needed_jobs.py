@@ -70,13 +70,20 @@ def needs_among(jobs: Sequence[Job] | JobColumns, batches: Array) -> Needs | Non
 
 
 def has_needs(block: Block) -> bool:
-    """Return whether any of these jobs needs others."""
+    """Return whether any of these jobs needs others.
+
+    A column may have needs among its values that none of them has: of jobs that come too late.
+    """
     column = block.column("needs")
     if isinstance(column, Names):
         within_runs = [of for of in column.functions if isinstance(of, NeedsOfRun)]
         if len(within_runs) == len(column.functions):
-            return any(any(of.needs) for of in within_runs)
-    return any(map(bool, block.coded("needs").values))
+            counts = np.bincount(column.which, minlength=len(within_runs)).tolist()
+            pairs = zip(within_runs, counts, strict=True)
+            return any(count and any(of.needs) for of, count in pairs)
+    coded = block.coded("needs")
+    are_needs = np.array([*map(bool, coded.values), False], np.bool_)
+    return bool(are_needs[coded.codes].any())
 
 
 def _within_runs(column: Names) -> _Pairs | None:

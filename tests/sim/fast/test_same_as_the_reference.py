@@ -12,6 +12,7 @@ from hypothesis import event as noted
 from hypothesis import given
 from hypothesis import strategies as st
 
+import farm
 from farm.app.runs.simulated_run import simulated_run
 from farm.columns import Coded
 from farm.core.contention.laws import ContentionLaw, LinearSlowdown, LoadLimits, SlowdownTable
@@ -376,3 +377,14 @@ def test_platforms_without_builders_are_watched_in_the_order_of_their_jobs():
     fast, reference = both_logs(document)
     assert fast == reference
     assert fast.index(b'"arm64"') < fast.index(b'"amd64"')
+
+
+def test_needs_of_jobs_that_come_too_late_are_in_no_table(tmp_path):
+    """Both engines write the same columns where the phases end before jobs with needs arrive."""
+    table = tmp_path / "jobs.csv"
+    table.write_text("job_id,submitted_at_s,service_time_s,needs\nbuild,1,1,\ntest,50,1,build\n")
+    document = small_scenario({}, {"every": 1, "count": 1, "service_time": 1})
+    document |= {"workload": [{"trace": {"path": str(table)}}], "phases": {"run": 20}}
+    document["workload"][0]["trace"]["time_scale"] = 2
+    fast, reference = (farm.simulate(document, engine=engine) for engine in ("fast", "reference"))
+    assert fast.jobs.columns == reference.jobs.columns
