@@ -125,20 +125,22 @@ def try_again(client: FarmClient, ended: list[KnownJob], *, once: bool) -> tuple
     same jobs again at this moment, and be faster: then the next numbers are taken; with ``once``,
     for jobs that were not tried again yet, theirs will do. Also returns why it is not known whether
     the scheduler accepts the jobs; empty: it has accepted them. Raises RunError; and InputError for
-    a job that would be skipped again, which with ``once`` is left out.
+    one of these that would be skipped again, which with ``once`` is left out, as what would be
+    skipped again beside them always is: it needs another job that did not succeed.
     """
     accepted: list[Job] = []
+    given = {one.job.id for one in ended}
     ended = [*ended, *skipped_for(client, ended)]
     for _ in range(MAX_ROUNDS):
         submitted = next_tries(client, ended, once=once)
         # of several rounds in the first: what was submitted in that may have failed since
         skipped = {} if accepted else skipped_again(client, submitted)
-        if skipped and not once:
-            name, why = next(iter(skipped.items()))
-            raise InputError(
-                f"job {name!r} would be {why}; allowed: to retry that, which retries what was "
-                "skipped for it, too"
-            )
+        for name, why in skipped.items():
+            if name in given and not once:
+                raise InputError(
+                    f"job {name!r} would be {why}; allowed: to retry that, which retries what was "
+                    "skipped for it, too"
+                )
         submitted = {name: job for name, job in submitted.items() if name not in skipped}
         new = needs_first(submitted.values())
         client.check_room(len(new))

@@ -212,3 +212,19 @@ def test_a_retried_need_brings_back_what_was_skipped_for_it() -> None:
     farm.submit(*repaired[1:])
     farm.advance_until_idle()
     assert farm.state("u~2") == "succeeded"
+
+
+def test_a_job_is_retried_though_what_needs_it_needs_another_failed_one_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What two failed jobs kept from running comes back with the retry of the second."""
+    farm = VirtualFarm("mm1")
+    farm.submit(job("a", fails=True), job("b", fails=True), job("t", "a", "b"))
+    farm.advance_until_idle()
+    first = farm.operator.job("a")
+    assert first is not None
+    # the server of this test does not know its memory, and nothing reads what is submitted
+    monkeypatch.setattr(farm.operator, "check_room", lambda _: None)
+    monkeypatch.setattr(farm.operator, "not_read", lambda: "unread")
+    again, _ = try_again(farm.operator, [first], once=False)
+    assert [one.id for one in again] == ["a~2"]
