@@ -124,6 +124,15 @@ def why_skipped(
     return f"skipped: none of {', '.join(hoped)} failed"
 
 
+def failures_awaited(job: Job, unmet: Collection[str]) -> list[str]:
+    """Return those of a job's needs of which one has to fail, and that have not ended.
+
+    No forecast knows that a job will fail: until one of them has, the job is not expected to start.
+    """
+    hoped = (need.job for need in needs_of(job) if need.condition == "failed")
+    return [name for name in hoped if name in unmet]
+
+
 class NeedsFlaw(NamedTuple):
     """What is wrong with the needs of a job."""
 

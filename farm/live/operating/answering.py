@@ -10,6 +10,7 @@ from typing import Protocol
 import msgspec
 
 from farm.core.jobs.groups import group_of
+from farm.core.jobs.needs import failures_awaited
 from farm.core.model import Job
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.scheduler import Scheduler
@@ -130,7 +131,7 @@ class Questions:
         more: dict[str, object] = {}
         if state.status is JobStatus.BLOCKED:
             more |= yield from self._rolled(state, at)
-            if more.get("dispatch_in_time") is None:
+            if more.get("method") is None:
                 more["dispatch_in_time"] = yield from _start_of_blocked(state, scheduler, at)
             more |= run_time_fields(state, scheduler, at, None, 0.0)
             found = self._with_range(msgspec.structs.replace(found, **more))
@@ -280,6 +281,10 @@ def _blocked(found: Waiting, state: JobState, scheduler: Scheduler, at: float) -
     shown = [f"{name} ({where})" for name, where in islice(unmet.items(), SHOWN_NEEDS)]
     shown += [f"{len(unmet) - SHOWN_NEEDS:,} more"] * (len(unmet) > SHOWN_NEEDS)
     why = f"for {since} it has been waiting for the end of {', '.join(shown)}"
+    if hoped := [] if state.failure_met else failures_awaited(state.job, state.unmet):
+        one_of = "one of " * (len(hoped) > 1)
+        names = ", ".join(hoped[:SHOWN_NEEDS])
+        why += f"; unless {one_of}{names} fails, it is skipped"
     return msgspec.structs.replace(found, unmet=unmet, why=why)
 
 

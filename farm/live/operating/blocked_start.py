@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from farm.core.jobs.groups import group_of
+from farm.core.jobs.needs import failures_awaited
 from farm.core.model import Job
 from farm.core.scheduler import Scheduler
 from farm.core.state.working_state import JobState, JobStatus
@@ -67,6 +68,8 @@ class BlockedStart:
             return max(0.0, state.released_at - self._at)
         if not state.unmet and state.job.group is not None:
             return self._place_in_group(state.job)
+        if not state.failure_met and failures_awaited(state.job, state.unmet):
+            return None
         ends = [self._end(need) for need in self._unmet(state)]
         known = [end for end in ends if end is not None]
         if len(known) < len(ends):

@@ -358,6 +358,19 @@ def test_a_blocked_job_is_told_when_it_starts(farm: Ledger):
     assert said.endswith("waiting for the end of test (blocked for 41s)")
 
 
+@pytest.mark.parametrize("rollouts", [None, Rolled(None)], ids=["formula", "rollouts"])
+def test_a_job_that_waits_for_a_failure_is_told_no_start(farm: Ledger, rollouts):
+    """Most likely it is skipped: the end of what it needs is no start, and no long wait either."""
+    farm.join("linux-1", pool="linux")
+    submit(farm, "build")
+    submit(farm, "clean-up", needs=("build:failed",))
+    found = told(farm, "clean-up", rollouts=rollouts)
+    assert found.dispatch_in_time is None
+    said = in_words("clean-up", found, 1.0, AFTERNOON)
+    assert said.startswith("clean-up waits, runs about 9s: ")
+    assert said.endswith("unless build fails, it is skipped")
+
+
 def test_by_when_a_job_is_done_is_told_as_a_clock_shows_it():
     """Only where a second of the farm is one of the user's; another day has its name."""
     assert clock_time(3000.0, 1.0, AFTERNOON) == "14:50"
