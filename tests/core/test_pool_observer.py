@@ -86,3 +86,17 @@ def test_a_job_that_started_at_the_beginning_is_nearly_over_too(ledger, started_
         happen()
     observer = PoolObserver(farm.scheduler, pool(), closely=True)
     assert observer.look(started_at + 90.0).next_slot_time == 10.0
+
+
+def test_blocked_jobs_are_counted_apart_for_those_who_look_closely(ledger):
+    """They are no demand yet; an algorithm that boots ahead for them would else not see them."""
+    farm = ledger()
+    farm.submit("build", farm.job("test", needs=("build",)), farm.job("odd", needs=("build",)))
+    farm.submit(farm.job("elsewhere", needs=("build",), platform=Platform("s390x")))
+    spec = pool()
+    seen = PoolObserver(farm.scheduler, spec, closely=True).look(0.0)
+    assert (seen.waiting_jobs, seen.blocked_jobs) == (1, 2)
+    farm.join("b")
+    farm.finish("build")
+    seen = PoolObserver(farm.scheduler, spec, closely=True).look(0.0)
+    assert (seen.waiting_jobs, seen.running_jobs, seen.blocked_jobs) == (1, 1, 0)

@@ -46,6 +46,9 @@ class PoolSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     #: waiting jobs that this pool could run (a job that fits several pools counts in each)
     waiting_jobs: int = 0
+    #: jobs that this pool could run once others have ended, or have left their group; they do not
+    #: wait yet. Counted for algorithms that look closely
+    blocked_jobs: int = 0
     #: jobs on idle and busy builders
     running_jobs: int = 0
     #: jobs on draining builders: their slots will not become free

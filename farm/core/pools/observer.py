@@ -16,7 +16,7 @@ class PoolObserver:
     """Takes snapshots of one pool.
 
     Counts cost O(lanes). The estimates of work and time (``waiting_work``, ``next_slot_time``,
-    ``oldest_wait_time``) require a pass over all waiting and running jobs, so they are only made
+    ``oldest_wait_time``) and the blocked jobs require a pass over all jobs, so they are only made
     with ``closely``.
     """
 
@@ -64,13 +64,16 @@ class PoolObserver:
         """Add the estimates: O(waiting + running jobs)."""
         scheduler, sample, ours = self._scheduler, self._sample, frozenset(lanes)
         pool = scheduler.pool(self._spec.name)
-        work, oldest_at = 0.0, at
+        work, oldest_at, blocked = 0.0, at, 0
         next_slot_time: float | None = 0.0 if snapshot.free_slots else None
         for state in scheduler.jobs.values():
             slot = state.slot
             if slot is None:
-                is_blocked = state.status is JobStatus.BLOCKED
-                if state.leader is None and state.lane in ours and not is_blocked:
+                if state.leader is not None or state.lane not in ours:
+                    continue
+                if state.status is JobStatus.BLOCKED:
+                    blocked += 1
+                else:
                     work += scheduler.estimator.estimate(state.job, sample)
                     oldest_at = min(oldest_at, state.queued_at)
             elif next_slot_time != 0.0 and slot.builder.accepts and slot.builder.pool is pool:
@@ -80,5 +83,9 @@ class PoolObserver:
                 next_slot_time = left if next_slot_time is None else min(next_slot_time, left)
         wait = at - oldest_at
         return msgspec.structs.replace(
-            snapshot, waiting_work=work, oldest_wait_time=wait, next_slot_time=next_slot_time
+            snapshot,
+            blocked_jobs=blocked,
+            waiting_work=work,
+            oldest_wait_time=wait,
+            next_slot_time=next_slot_time,
         )
