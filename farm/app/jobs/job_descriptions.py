@@ -102,6 +102,7 @@ def start_fields(forecast: StartForecast | None) -> dict[str, object]:
         "estimated_dispatch_in_s": forecast.start,
         "estimated_dispatch_in_p10_s": forecast.start_low,
         "estimated_dispatch_in_p90_s": forecast.start_high,
+        "may_wait_very_long": forecast.is_open,
     }
 
 

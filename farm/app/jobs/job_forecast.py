@@ -43,12 +43,13 @@ def forecast_of(job: Waiting) -> StartForecast:
         run_time_high=None if run_times is None else run_times.high,
         declared=job.unlike_declared,
         kind_time=job.kind_time,
+        is_open=job.may_starve and bool(start),
     )
     found = job.dispatch_range
     if found is None:
         # rollouts without a range: in some of them others always go first
         is_open = job.method == "rollouts" and bool(start)
-        return replace(plain, is_open=is_open)
+        return replace(plain, is_open=plain.is_open or is_open)
     checked = 0 if found.coverage is None else min(found.errors, MAX_CHECKED)
     return replace(
         plain,
@@ -57,7 +58,7 @@ def forecast_of(job: Waiting) -> StartForecast:
         checked=checked,
         in_time=round((found.coverage or 0.0) * checked),
         is_proven=found.is_proven,
-        is_open=is_open_ended(start, found.p90_time),
+        is_open=plain.is_open or is_open_ended(start, found.p90_time),
     )
 
 

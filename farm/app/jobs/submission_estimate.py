@@ -31,6 +31,8 @@ class SubmissionEstimate(msgspec.Struct, frozen=True, kw_only=True):
     #: dispatch and run time together, as expected, and by when nine jobs of ten are done
     completion_in_s: float | None
     completion_in_p90_s: float | None = None
+    #: others may always go before it
+    may_wait_very_long: bool = False
     #: of the last jobs that were told such a range: how many started, and how many within it
     forecasts_checked: int = 0
     forecasts_in_time: int = 0
@@ -74,6 +76,7 @@ def estimate_of(client: FarmClient, job_id: str) -> SubmissionEstimate | None:
         run_time_p90_s=made.run_time_high,
         completion_in_s=made.done,
         completion_in_p90_s=made.done_high,
+        may_wait_very_long=made.is_open,
         forecasts_checked=made.checked,
         forecasts_in_time=made.in_time,
         ahead=found.ahead,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from itertools import islice
 from typing import Protocol
 
@@ -18,7 +19,9 @@ from farm.core.state.working_state import JobState, JobStatus
 from farm.forecasts.dispatch.at_submission import Forecast
 from farm.forecasts.dispatch.forecast_intervals import ForecastCalibration, groups_of
 from farm.forecasts.dispatch.in_steps import QueueSweep
+from farm.forecasts.dispatch.recent_arrivals import RecentArrivals
 from farm.forecasts.dispatch.recent_errors import Lately
+from farm.forecasts.dispatch.starvation import Starvation
 from farm.forecasts.dispatch.wait_range import WaitRange
 from farm.forecasts.runtime.interface import JobProgress, RuntimeEstimator
 from farm.live.operating.answers import RULES, Answer, Forecasts, Source, Waiting, why_they_differ
@@ -69,7 +72,8 @@ class Questions:
     ``clock``: farm time; ``reply``: given an answer, and the question that it is to; ``progress``:
     what a running attempt reported last; ``rollouts``: None: the formula answers alone;
     ``lately``: how good a method, given its rules, was; ``calibration``: of the rollouts;
-    ``by_errors``: the range of a wait that a method estimates which has no ranges of its own.
+    ``by_errors``: the range of a wait that a method estimates which has no ranges of its own;
+    ``arrivals``: given an instant, what was submitted lately.
     """
 
     def __init__(
@@ -82,6 +86,7 @@ class Questions:
         lately: Callable[[str], Lately | None] = lambda _: None,
         calibration: ForecastCalibration | None = None,
         by_errors: RangeByErrors = lambda *_: None,
+        arrivals: Callable[[float], RecentArrivals | None] = lambda _: None,
     ) -> None:
         self._scheduler = scheduler
         self._clock = clock
@@ -91,6 +96,7 @@ class Questions:
         self._lately = lately
         self._calibration = calibration or ForecastCalibration()
         self._by_errors = by_errors
+        self._arrivals = arrivals
         self._waiting: deque[Ask] = deque()
         self._work: Generator[bool, None, Answer | Forecasts] | None = None
 
@@ -134,6 +140,7 @@ class Questions:
             if more.get("method") is None:
                 more["dispatch_in_time"] = yield from _start_of_blocked(state, scheduler, at)
             more |= run_time_fields(state, scheduler, at, None, 0.0)
+            more["may_starve"] = self._starvation(at).threatens(state)
             found = self._with_range(msgspec.structs.replace(found, **more))
             found = _blocked(found, state, scheduler, at)
             return Answer(at=at, job=found, decision=decision)
@@ -145,6 +152,7 @@ class Questions:
                 more["turns"] = queue.turns(executing)
             more |= yield from self._rolled(state, at)
             more |= run_time_fields(executing, scheduler, at, None, 0.0)
+            more["may_starve"] = self._starvation(at).threatens(executing)
         elif executing.started_at is not None:
             builder, elapsed = executing.slot.builder.builder, at - executing.started_at
             reported = self._progress(executing)
@@ -170,6 +178,7 @@ class Questions:
         asked = (jobs.get(name) for name in question.jobs[:MAX_FORECASTS])
         states = [one for one in asked if one is not None and (one.leader or one).slot is None]
         rolled = yield from self._all_rolled(states, at)
+        starvation = self._starvation(at)
         sweep: QueueSweep | None = None
         found: dict[str, Waiting] = {}
         for state in states:
@@ -189,10 +198,14 @@ class Questions:
                 estimated_time=state.estimated_time,
                 ahead=None if state.status is JobStatus.BLOCKED else 0,
                 leader=None if state.leader is None else state.leader.job.id,
+                may_starve=starvation.threatens(state.leader or state),
             )
             found[state.job.id] = self._with_range(msgspec.structs.replace(waiting, **fields))
             yield False
         return Forecasts(at=at, jobs=found)
+
+    def _starvation(self, at: float) -> Starvation:
+        return Starvation(self._scheduler, partial(self._arrivals, at))
 
     def _rolled(self, state: JobState, at: float) -> Generator[bool, None, dict[str, object]]:
         """Return the rollouts' answer on a waiting job; empty: there is none."""

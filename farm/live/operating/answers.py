@@ -63,6 +63,8 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     dispatch_in_time: float | None = None
     #: the range of that; None: it may wait very long, or is never dispatched
     dispatch_range: WaitRange | None = None
+    #: jobs that go before it bring as much work as its builders can do: others may always be first
+    may_starve: bool = False
     #: P10 and P90 of its run time; and where these do not bear its declared time out, that, and
     #: what jobs of its kind take
     run_time_range: RunTimeRange | None = None

@@ -85,6 +85,7 @@ class ControlPlane:
             self._learned.errors.of,
             None if rollouts is None else calibrations.get(rollouts.run_times),
             self._learned.errors.range_of,
+            self._arrivals.recent,
         )
         farm.add_step(self._questions.step)
         self._schedule = ReportSchedule(farm.protocol, farm.clock)

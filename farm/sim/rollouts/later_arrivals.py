@@ -20,7 +20,7 @@ import msgspec
 
 from farm.core.jobs.needs import need_of, renamed
 from farm.core.model import Job
-from farm.core.policies import fifo, sjf
+from farm.core.policies import fifo
 from farm.core.pools.spec import PoolSpec
 from farm.core.rules import Choices, SchedulingRules
 from farm.forecasts.dispatch.recent_arrivals import RecentArrivals
@@ -91,12 +91,6 @@ def _copy(job: Job, names: Container[str], serial: int, service_time: float) -> 
         action=None,
         fails=False,
     )
-
-
-def starve(rules: SchedulingRules, choices: Choices | None) -> bool:
-    """Return whether later arrivals may overtake a long job without end: shortest job first."""
-    policy = rules.policy if choices is None else rules.policy_of(choices) or rules.policy
-    return policy is sjf.key and rules.path is None
 
 
 def matter(

@@ -32,11 +32,12 @@ from farm.core.state.restore import restored
 from farm.core.state.snapshot import FarmSnapshot, JobRecord, snapshot_of
 from farm.core.state.working_state import JobStatus
 from farm.forecasts.dispatch.recent_arrivals import RecentArrivals
+from farm.forecasts.dispatch.starvation import starve
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.sim.fast.kernel import native
 from farm.sim.rollouts import fair_share, fates
 from farm.sim.rollouts.draws import RunningJob, RunTimes, ServiceTimes
-from farm.sim.rollouts.later_arrivals import drawn, last_at, matter, starve
+from farm.sim.rollouts.later_arrivals import drawn, last_at, matter
 from farm.sim.rollouts.queue_only import OnRollout, roll, slots_to_come
 from farm.sim.rollouts.wait_quantiles import Rollouts
 from farm.sim.simulation import play, provision

@@ -9,15 +9,17 @@ import msgspec
 import pytest
 
 from farm.app.jobs.job_descriptions import description_of, method_in_full
-from farm.app.jobs.job_forecast import clock_time, in_words
+from farm.app.jobs.job_forecast import clock_time, forecast_of, in_words
 from farm.core import events
 from farm.core.commands import StartJob
 from farm.core.model import Job, Platform
+from farm.core.policies import sjf
 from farm.core.pools.spec import PoolSpec
 from farm.core.state.snapshot import JobRecord
 from farm.core.state.working_state import BuilderRequest
 from farm.forecasts.dispatch import recent_errors
 from farm.forecasts.dispatch.at_submission import Forecast
+from farm.forecasts.dispatch.recent_arrivals import RecentArrivals
 from farm.forecasts.dispatch.recent_errors import ErrorMemory, Lately, RecentErrors
 from farm.forecasts.dispatch.wait_range import WaitRange
 from farm.forecasts.runtime.estimator_registry import make_estimator
@@ -59,6 +61,7 @@ def told(
     rollouts: Any = None,
     lately: Any = lambda _: None,
     by_errors: Any = lambda *_: None,
+    arrivals: Any = lambda _: None,
 ) -> Waiting:
     """Return what is answered about a job."""
     answers = []
@@ -69,6 +72,7 @@ def told(
         rollouts=rollouts,
         lately=lately,
         by_errors=by_errors,
+        arrivals=arrivals,
     )
     question = Ask("job", job, "token")
     questions.ask(question)
@@ -369,6 +373,31 @@ def test_a_job_that_waits_for_a_failure_is_told_no_start(farm: Ledger, rollouts)
     said = in_words("clean-up", found, 1.0, AFTERNOON)
     assert said.startswith("clean-up waits, runs about 9s: ")
     assert said.endswith("unless build fails, it is skipped")
+
+
+def test_a_job_that_shorter_ones_keep_waiting_is_told_no_end():
+    """Shortest job first: while shorter jobs bring as much work as can be done, it never starts."""
+    farm = Ledger(pools=list(POOLS.values()), policy=sjf.key)
+    farm.join("linux-1", pool="linux")
+    submit(farm, "running")
+    submit(farm, "long", service_time=900.0)
+    submit(farm, "short", service_time=20.0)
+    come = tuple((Job(id=f"c{n}", service_time=30.0, platform=AMD64),) for n in range(100))
+    for job, time, is_open in (
+        ("long", 3000.0, True),
+        ("long", 4000.0, False),
+        ("short", 3000.0, False),
+    ):
+        recent = RecentArrivals(come, time)
+        found = told(
+            farm,
+            job,
+            by_errors=lambda *_: WaitRange(20.0, 60.0, True),
+            arrivals=lambda _, recent=recent: recent,
+        )
+        assert forecast_of(found).is_open == is_open
+        assert ("may wait very long" in in_words(job, found, 1.0, AFTERNOON)) == is_open
+    assert not told(farm, "long").may_starve
 
 
 def test_by_when_a_job_is_done_is_told_as_a_clock_shows_it():
