@@ -65,6 +65,8 @@ class Attempt(msgspec.Struct, kw_only=True, gc=False, omit_defaults=True, rename
     needs_known: bool = False
     #: its concurrency group, and how that goes about it, as in ``Job.group``
     group: str = ""
+    #: how long it waited for its place in that before it could start, seconds
+    group_wait: float = 0.0
 
     @property
     def arrived_at(self) -> float:

@@ -163,7 +163,7 @@ def _again(
     delay = None
     if needed:
         last_end = max(ends[need_of(text).job] for text in needed)
-        delay = max(0.0, one.arrived_at - last_end)
+        delay = max(0.0, one.arrived_at - one.group_wait - last_end)
         if one.needs_delay is not None:
             delay = one.needs_delay
     return msgspec.structs.replace(

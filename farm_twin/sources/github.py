@@ -16,6 +16,7 @@ from operator import attrgetter
 
 import msgspec
 
+from farm.core.jobs.groups import group_of
 from farm.records.attempt import Attempt, Result, by_word
 from farm.records.labels import by_spelling
 from farm.records.reading import Missing, Reading, members
@@ -81,6 +82,7 @@ class _Run(msgspec.Struct):
     id: int
     #: of its workflow file
     path: str = ""
+    created_at: str | None = None
     status: str | None = None
     conclusion: str | None = None
     event: str = ""
@@ -152,6 +154,12 @@ def read(reading: Reading, workflows: WorkflowFiles | None = None) -> Iterator[A
     if workflows is not None:
         paths = {str(run.id): run.path for run in runs.values()}
         workflows.set_needs(found, paths, reading)
+        for attempt in found:
+            of_run = runs.get(int(attempt.matrix))
+            if of_run is None or not of_run.created_at:
+                continue
+            if attempt.group and group_of(attempt.group).mode == "latest":
+                _submit_with_run(attempt, reading.instant(of_run.created_at, "created_at"))
     yield from found
 
 
@@ -275,6 +283,15 @@ def _add(attempt: Attempt, run: _Run) -> None:
     more = {"event": run.event, "repository": run.repository and run.repository.full_name}
     known = {name: text for name, text in more.items() if text}
     attempt.attributes = {**attempt.attributes, **known}
+
+
+def _submit_with_run(attempt: Attempt, created_at: float | None) -> None:
+    """Let the first try of a job be submitted when its run was created.
+
+    A run that waits for its group has no jobs yet: they are created when it has its place.
+    """
+    if created_at is not None and attempt.attempt == 1:
+        attempt.submitted_at = min(attempt.submitted_at, created_at)
 
 
 def write(attempts: Iterable[Attempt]) -> Iterator[dict[str, object]]:

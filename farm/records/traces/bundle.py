@@ -5,7 +5,8 @@ labels that it asked for (``UNLABELLED``, if it asked for none and others did). 
 started, or did not end, are left out. The first one arrives at 0.
 
 An attempt that others released (``needs``) is submitted with the last of these, and waits for them
-here, too: it comes as long after the last one's end as it did there.
+here, too: it comes as long after the last one's end as it did there. What is known to have waited
+for its place in a group (``group_wait``) asks for it when it did there, and waits for it here, too.
 
 ``bundle-retries-first``: the same, of a farm that gives lost jobs their old place back. A further
 attempt is a job of its own, and arrives when the one before it was lost, or failed (some systems
@@ -82,7 +83,7 @@ def records_of(ran: list[Attempt], left_out: dict[str, int]) -> Records:
     ran = [ran[row] for row in order.tolist()]
     happened = Happened.of(ran)
     arrived, details = arrived[order] - arrived.min(), _details(ran)
-    if any(attempt.needs for attempt in ran):
+    if any(attempt.needs or attempt.group_wait for attempt in ran):
         submitted, needs = _released_by_others(ran, arrived)
         happened = happened._replace(blocked=arrived - submitted)
         order = np.argsort(submitted, kind="stable")
@@ -135,7 +136,7 @@ def _released_by_others(ran: Sequence[Attempt], arrived: Floats) -> tuple[Floats
         arrived: when they came.
     """
     rows = {attempt.id: row for row, attempt in enumerate(ran)}
-    submitted = arrived.copy()
+    submitted = np.maximum(0.0, arrived - times_of(ran, "group_wait"))
     needs: list[object] = []
     delays: list[object] = []
     for row, attempt in enumerate(ran):
@@ -148,7 +149,7 @@ def _released_by_others(ran: Sequence[Attempt], arrived: Floats) -> tuple[Floats
         delay = attempt.needs_delay
         if delay is None:
             last_end = max(ran[place].finished_at or 0.0 for place in needed)
-            delay = max(0.0, attempt.arrived_at - last_end)
+            delay = max(0.0, attempt.arrived_at - attempt.group_wait - last_end)
         submitted[row] = submitted[needed].max()
         needs.append(tuple(known))
         delays.append(delay)

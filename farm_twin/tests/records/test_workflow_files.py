@@ -124,8 +124,11 @@ def test_groups_are_those_of_the_file(tmp_path: Path) -> None:
     found, _ = read(tmp_path, JOBS, FILES, RUNS)
     assert {one.group for one in found.values()} == {"CI-refs/heads/main:cancel"}
     waits = CI.replace("cancel-in-progress: true", "cancel-in-progress: ${{ github.ref == '' }}")
-    found, _ = read(tmp_path, JOBS, {"ci.yml": waits}, RUNS)
+    created = {**RUNS["workflow_runs"][0], "created_at": at(-1)}
+    found, _ = read(tmp_path, JOBS, {"ci.yml": waits}, {"workflow_runs": [created]})
     assert {one.group for one in found.values()} == {"CI-refs/heads/main:latest"}
+    # the run was created a minute before its place, and its jobs, were
+    assert found["lint"].arrived_at - found["lint"].submitted_at == 60
     other = CI.replace("github.workflow }}", "inputs.who }}")
     found, noted = read(tmp_path, JOBS, {"ci.yml": other}, RUNS)
     assert {one.group for one in found.values()} == {""}

@@ -19,7 +19,13 @@ from farm.records.bundle import Bundle
 from farm.records.resolution import LIMITS, step_of
 from farm.units import format_roughly, many
 from farm_twin.diagnosis.releases import Releases, releases_in
-from farm_twin.twins.closed_loop.run_needs import RIGHT_AFTER, JobNeeds, with_needs
+from farm_twin.twins.closed_loop.group_waits import (
+    GroupWaits,
+    full_since,
+    with_group_waits,
+    without_wrong_limits,
+)
+from farm_twin.twins.closed_loop.run_needs import CLOCKS, RIGHT_AFTER, JobNeeds, with_needs
 from farm_twin.twins.closed_loop.superseded import superseded
 
 RELEASED: Final = 0.05
@@ -53,6 +59,10 @@ class ClosedLoop(NamedTuple):
     #: jobs whose run time was drawn, and those that were added
     drawn: int
     added: int
+    #: what waited for its place in a group
+    group_waits: GroupWaits
+    #: groups in which more jobs were at once than they allow
+    wrong_limits: list[str]
 
     @property
     def origin(self) -> str:
@@ -102,6 +112,18 @@ class ClosedLoop(NamedTuple):
             )
         if self.tried_again:
             yield f"{many(self.tried_again, 'job')} began another try of their run"
+        if self.group_waits.held:
+            yield (
+                f"{many(self.group_waits.held, 'job')} waited for a place in their group, "
+                f"{format_roughly(self.group_waits.mean)} on average, beside "
+                "their wait for a runner: here they wait for it, too"
+            )
+        if self.wrong_limits:
+            yield (
+                f"more jobs of {_names(self.wrong_limits)} had a place at once than the records "
+                f"allow: {'it is' if len(self.wrong_limits) == 1 else 'they are'} played without "
+                "a limit"
+            )
         unproven = [rule for rule in rules if rule.unproven]
         if unproven:
             yield (
@@ -133,12 +155,16 @@ def closed_loop_of(bundle: Bundle) -> ClosedLoop | None:
     Also where hardly any job seems to have been released by others, and nothing says that it was.
     """
     resolution = max(bundle.manifest.resolution_time, rounded_to(bundle.attempts))
-    load = with_needs(bundle.attempts, resolution)
+    tolerance = max(CLOCKS, resolution)
+    attempts, wrong_limits = without_wrong_limits(bundle.attempts, tolerance)
+    since = full_since(attempts, tolerance)
+    load = with_needs(attempts, resolution, since)
     if load.share < RELEASED:
         # what the records say is played in any case
-        load = load._replace(attempts=bundle.attempts, released=load.explicit, tried_again=0)
-    runs = superseded(load.attempts, load.needs, resolution)
-    if not load.released and not runs.workflows:
+        load = load._replace(attempts=attempts, released=load.explicit, tried_again=0)
+    group_waits = with_group_waits(load.attempts, since, tolerance)
+    runs = superseded(group_waits.attempts, load.needs, resolution)
+    if not load.released and not runs.workflows and not group_waits.held and not wrong_limits:
         return None
     closed = bundle.derived(
         runs.attempts,
@@ -163,6 +189,8 @@ def closed_loop_of(bundle: Bundle) -> ClosedLoop | None:
         cancelled_runs=runs.runs,
         drawn=runs.drawn,
         added=runs.added,
+        group_waits=group_waits,
+        wrong_limits=wrong_limits,
     )
 
 

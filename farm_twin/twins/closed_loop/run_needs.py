@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import msgspec
@@ -98,7 +99,11 @@ class ReleasedLoad(NamedTuple):
         return self.released / max(1, len(self.attempts))
 
 
-def with_needs(attempts: Sequence[Attempt], resolution: float = 0.0) -> ReleasedLoad:
+def with_needs(
+    attempts: Sequence[Attempt],
+    resolution: float = 0.0,
+    full_since: Mapping[str, float] = MappingProxyType({}),
+) -> ReleasedLoad:
     """Return the attempts with the needs that their runs show, in their order.
 
     Attempts that name their needs themselves, whose system says that they have none, or that
@@ -107,6 +112,8 @@ def with_needs(attempts: Sequence[Attempt], resolution: float = 0.0) -> Released
     Args:
         attempts: of all runs.
         resolution: of the instants, seconds.
+        full_since: since when its group was full, of each attempt that came when a place was left:
+            it may have been released since then.
     """
     tolerance = max(CLOCKS, resolution)
     # builds are numbered by their pipelines
@@ -117,7 +124,8 @@ def with_needs(attempts: Sequence[Attempt], resolution: float = 0.0) -> Released
     by_workflow: dict[str, list[_Run]] = defaultdict(list)
     for rows in rows_of_run.values():
         if 1 < len(rows) <= MAX_JOBS_OF_RUN:
-            run = _Run([attempts[row] for row in rows], np.array(rows), tolerance)
+            of_run = [attempts[row] for row in rows]
+            run = _Run(of_run, np.array(rows), tolerance, full_since)
             by_workflow[run.workflow].append(run)
 
     ends = {attempt.id: attempt.finished_at for attempt in attempts}
@@ -127,7 +135,8 @@ def with_needs(attempts: Sequence[Attempt], resolution: float = 0.0) -> Released
     tried_again = 0
     for workflow, runs in by_workflow.items():
         inferred = {rule.kind: rule for rule in _rules(workflow, runs)}
-        explicit = {rule.kind: rule for rule in _explicit_rules(workflow, runs, ends, kind_of)}
+        said = _explicit_rules(workflow, runs, ends, kind_of, full_since)
+        explicit = {rule.kind: rule for rule in said}
         needs += _compared(explicit, inferred)
         needs += [rule for kind, rule in inferred.items() if kind not in explicit]
         for run in runs:
@@ -165,6 +174,7 @@ def _explicit_rules(
     runs: Sequence[_Run],
     ends: Mapping[str, float | None],
     kind_of: Mapping[str, str],
+    full_since: Mapping[str, float],
 ) -> Iterator[JobNeeds]:
     """Yield what releases each job of a workflow by its system's word, in the first tries."""
     jobs_of_kind: Counter[str] = Counter()
@@ -180,7 +190,7 @@ def _explicit_rules(
             kinds = {kind_of.get(need_of(text).job, "") for text in attempt.needs}
             needed[kind].update(kinds - {kind, ""})
             last_end = _last_end(attempt.needs, ends)
-            if last_end is not None:
+            if last_end is not None and attempt.id not in full_since:
                 gaps[kind].append(attempt.arrived_at - last_end)
     for kind, count in jobs_of_kind.items():
         delays = gaps[kind]
@@ -230,7 +240,13 @@ def _ancestors(kind: str, rules: Mapping[str, JobNeeds]) -> set[str]:
 class _Run:
     """The attempts of one run, as columns; a further attempt of the run has rows of its own."""
 
-    def __init__(self, attempts: list[Attempt], rows: Array, tolerance: float) -> None:
+    def __init__(
+        self,
+        attempts: list[Attempt],
+        rows: Array,
+        tolerance: float,
+        full_since: Mapping[str, float],
+    ) -> None:
         self.attempts, self.rows = attempts, rows
         #: seconds by which a job may come before the end of what released it
         self.tolerance = tolerance
@@ -240,6 +256,10 @@ class _Run:
             np.inf if attempt.finished_at is None else attempt.finished_at for attempt in attempts
         ]
         self.ended: Floats = np.array(ends)
+        #: from when it may have been released: before it came, if it waited for its group
+        self.released: Floats = np.array(
+            [full_since.get(attempt.id, attempt.arrived_at) for attempt in attempts]
+        )
         self.number = np.array([attempt.attempt for attempt in attempts])
         self.kinds = [attempt.kind for attempt in attempts]
 
@@ -259,11 +279,11 @@ class _Run:
         """
         first = int(self.number.min())
         for place, attempt in enumerate(self.attempts):
-            arrived_at = self.arrived[place]
+            released_at = self.released[place]
             is_new_try = bool(self.number[place] > first)
             if _says_needs(attempt):
                 last_end = _last_end(attempt.needs, ends)
-                if last_end is not None and arrived_at - last_end <= RIGHT_AFTER:
+                if last_end is not None and released_at - last_end <= RIGHT_AFTER:
                     continue
                 if is_new_try and (before := self._before(place)):
                     more = self._ids(before, LAST_OF_A_TRY)
@@ -273,7 +293,7 @@ class _Run:
             if (rule := rules.get(attempt.kind)) is not None:
                 needs = self._latest(rule.needs, self._has_ended(place))
             if is_new_try and needs:
-                is_new_try = bool(arrived_at - self.ended[needs].max() > RIGHT_AFTER)
+                is_new_try = bool(released_at - self.ended[needs].max() > RIGHT_AFTER)
             if is_new_try:
                 needs = self._before(place)
             if needs:
@@ -341,6 +361,7 @@ def _rules(workflow: str, runs: Sequence[_Run]) -> Iterator[JobNeeds]:
     needs = has_ended & ~_through_others(has_ended)
     last = np.zeros_like(pairs.both)
     gaps: dict[int, list[float]] = defaultdict(list)
+    delays: dict[int, list[float]] = defaultdict(list)
     for run in chosen:
         places = [place for place in run.first if run.kinds[place] in pairs.number]
         numbers = np.array([pairs.number[run.kinds[place]] for place in places], np.int64)
@@ -353,7 +374,11 @@ def _rules(workflow: str, runs: Sequence[_Run]) -> Iterator[JobNeeds]:
         for place in np.flatnonzero(in_time.any(axis=1)).tolist():
             need = int(latest[place])
             last[numbers[place], numbers[need]] += 1
-            gaps[int(numbers[place])].append(float(arrived[place] - ended[need]))
+            number = int(numbers[place])
+            gap = float(run.released[places[place]] - ended[need])
+            gaps[number].append(gap)
+            if gap == arrived[place] - ended[need]:
+                delays[number].append(gap)
     for number, kind in enumerate(kinds):
         explained = sum(gap <= RIGHT_AFTER for gap in gaps[number])
         if gaps[number] and explained >= EXPLAINED * len(gaps[number]):
@@ -364,7 +389,7 @@ def _rules(workflow: str, runs: Sequence[_Run]) -> Iterator[JobNeeds]:
                 needs=tuple(kinds[need] for need in needed),
                 explained=explained,
                 runs=len(gaps[number]),
-                delay=max(0.0, float(np.median(gaps[number]))),
+                delay=max(0.0, float(np.median(delays[number]))) if delays[number] else 0.0,
                 unproven=tuple(kinds[need] for need in needed if not last[number, need]),
             )
 

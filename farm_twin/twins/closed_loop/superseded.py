@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from hashlib import blake2b
 from operator import attrgetter
 from typing import Final, NamedTuple
@@ -25,6 +25,7 @@ import msgspec
 import numpy as np
 
 from farm.core.jobs.groups import group_of
+from farm.core.jobs.needs import need_of
 from farm.records.attempt import Attempt
 from farm_twin.twins.closed_loop.run_needs import JobNeeds, workflow_of
 
@@ -149,11 +150,15 @@ def superseded(
         )
         for workflow in with_cut_runs
     }
+    succeeded = {attempt.id for attempt in attempts if attempt.result == "succeeded"}
     played: list[Attempt] = []
     drawn = added = 0
     for attempt in attempts:
         key = workflow, branch = _key_of(attempt)
-        infers = bool(branch) and not attempt.group and cancelling.has(key)
+        infers = bool(branch) and cancelling.has(key)
+        if infers and attempt.group and not _cancels(attempt):
+            played.append(_skipped_with_needs(attempt, succeeded))
+            continue
         if not (attempt.matrix and (infers or _cancels(attempt))):
             played.append(attempt)
             continue
@@ -214,6 +219,19 @@ def _cancelling(followed: Sequence[tuple[_Run, _Run]]) -> _Cancelling:
 def _cancels(attempt: Attempt) -> bool:
     """Return whether a newer run cancels this attempt, by its system's word."""
     return group_of(attempt.group).mode == "cancel"
+
+
+def _skipped_with_needs(attempt: Attempt, succeeded: Collection[str]) -> Attempt:
+    """Return an attempt in a group of another kind, which is skipped if its needs are cancelled.
+
+    Only what is in the group that cancels is cancelled itself.
+    """
+    needs = [need_of(text).job for text in attempt.needs]
+    texts = zip(needs, attempt.needs, strict=True)
+    return msgspec.structs.replace(
+        attempt,
+        needs=tuple(f"{job}:succeeded" if job in succeeded else text for job, text in texts),
+    )
 
 
 def _key_of(attempt: Attempt) -> tuple[str, str]:
@@ -355,6 +373,7 @@ class _Template:
             needs=tuple(f"{need}:ended" for need in needs),
             needs_delay=delay,
             group=_group_of(run.attempts[0]),
+            group_wait=0.0,
             attributes=run.attempts[0].attributes,
             user=run.attempts[0].user,
         )

@@ -3,7 +3,8 @@
 It shares nothing with the simulator. Pushes come to branches; each begins a run of a workflow whose
 jobs need others; a newer push to a branch cancels the older run; a failed run is tried again after
 some time for thought. Every draw depends on the run and the job alone, so that a farm with
-other runners meets the same pushes, run times and failures.
+other runners meets the same pushes, run times and failures. With groups, of one job of each of
+``GROUPED`` a number may run or wait for a runner at once; the others wait for a place before.
 """
 
 from __future__ import annotations
@@ -52,6 +53,13 @@ WORKFLOWS: dict[str, dict[str, Step]] = {
 }
 
 
+GROUPED: dict[str, tuple[Step, int]] = {
+    "deploy": (Step(480, 0.4, 0.0, ("package",)), 1),
+    "load test": (Step(1500, 0.4, 0.0, ("build",)), 3),
+}
+"""Further jobs of ``ci``, and how many of each there may be at once."""
+
+
 class Row(msgspec.Struct, eq=False):
     """A job as it went, instants in seconds."""
 
@@ -86,6 +94,8 @@ class Run(msgspec.Struct, eq=False):
     lives: bool = True
     #: the latest try of each job that was created
     rows: dict[str, Row] = {}
+    #: jobs whose needs were met
+    asked: set[str] = set()
     #: all tries
     made: list[Row] = []
     #: how jobs ended, or that they were skipped
@@ -108,6 +118,7 @@ class CIFarm:
         shortest_first: bool = False,
         spared: int | None = None,
         runners_later: int | None = None,
+        groups: bool = False,
     ) -> None:
         self.seed, self.days, self.pushes_per_hour = seed, days, pushes_per_hour
         self.needs, self.cancels, self.tries_again = needs, cancels, tries_again
@@ -118,6 +129,13 @@ class CIFarm:
         self.runners = runners
         #: in the second half of the days
         self.runners_later = runners_later
+        self.steps = dict(WORKFLOWS)
+        if groups:
+            grouped = {name: step for name, (step, _) in GROUPED.items()}
+            self.steps["ci"] = WORKFLOWS["ci"] | grouped
+        #: of each group: jobs that have a place, and runs and attempts that wait for one
+        self._inside = dict.fromkeys(GROUPED, 0)
+        self._outside: dict[str, list[tuple[int, int]]] = {name: [] for name in GROUPED}
         self.rows: list[Row] = []
         self.runs: dict[int, Run] = {}
         self._latest: dict[tuple[str, int], int] = {}
@@ -159,8 +177,9 @@ class CIFarm:
             self._cancel(at, self.runs[older])
         self._latest[run.workflow, run.branch] = number
         self.runs[number] = run
-        for name, step in WORKFLOWS[run.workflow].items():
+        for name, step in self.steps[run.workflow].items():
             if not (step.needs and self.needs):
+                run.asked.add(name)
                 self._create_at(
                     at + self._draw("created", number, name).uniform(0, 1.5), number, name
                 )
@@ -172,6 +191,7 @@ class CIFarm:
                 row.ended, row.result = at, "cancelled"
                 if row.runner is not None:
                     self._free_at(at + FREEING, row.runner)
+                self._leave_group(at, row.name)
         self._waiting = [entry for entry in self._waiting if entry[2].ended is None]
         heapq.heapify(self._waiting)
 
@@ -183,7 +203,12 @@ class CIFarm:
         run = self.runs[number]
         if not run.lives:
             return
-        step, draw = WORKFLOWS[run.workflow][name], self._draw("takes", number, attempt, name)
+        if name in GROUPED:
+            if self._inside[name] >= GROUPED[name][1]:
+                self._outside[name].append((number, attempt))
+                return
+            self._inside[name] += 1
+        step, draw = self.steps[run.workflow][name], self._draw("takes", number, attempt, name)
         sigma = math.sqrt(math.log(1 + step.spread**2))
         takes = step.mean * math.exp(draw.gauss(0, sigma) - sigma**2 / 2)
         fails = draw.random() < step.fails
@@ -194,6 +219,21 @@ class CIFarm:
         run.rows[name] = row
         heapq.heappush(self._waiting, (takes if self.shortest_first else at, row.number, row))
         self._start_jobs(at)
+
+    def _leave_group(self, at: float, name: str) -> None:
+        """Let the next job that waits for a place in a group have it."""
+        if name not in GROUPED:
+            return
+        self._inside[name] -= 1
+        if self._outside[name]:
+            number, attempt = self._outside[name].pop(0)
+            self._at(at + 0.5, lambda at: self._enter(at, number, attempt, name))
+
+    def _enter(self, at: float, number: int, attempt: int, name: str) -> None:
+        if self.runs[number].lives:
+            self._create(at, number, attempt, name)
+        elif self._outside[name]:
+            self._enter(at, *self._outside[name].pop(0), name)
 
     def _start_jobs(self, at: float) -> None:
         while self.free and self._waiting:
@@ -222,15 +262,16 @@ class CIFarm:
             return
         row.ended, row.result = at, "failure" if row.fails else "success"
         self._free_at(at + FREEING, row.runner)
+        self._leave_group(at, row.name)
         self.runs[row.run].state[row.name] = row.result
         self._go_on(at, row.run)
 
     def _go_on(self, at: float, number: int) -> None:
         """Release and skip what follows; of a run that has failed, plan another try."""
         run = self.runs[number]
-        steps = WORKFLOWS[run.workflow]
+        steps = self.steps[run.workflow]
         for name, step in steps.items() if self.needs else ():
-            is_new = name not in run.state and name not in run.rows
+            is_new = name not in run.state and name not in run.asked
             ends = [run.state.get(need, "") for need in step.needs]
             if not is_new or not all(ends):
                 continue
@@ -238,6 +279,7 @@ class CIFarm:
                 run.state[name] = "skipped"
             else:
                 delay = self._draw("released", number, run.attempt, name).uniform(1, 3)
+                run.asked.add(name)
                 self._create_at(at + delay, number, name)
         draw = self._draw("again", number, run.attempt)
         has_failed = len(run.state) == len(steps) and "failure" in run.state.values()
@@ -254,9 +296,11 @@ class CIFarm:
         for name in names:
             del run.state[name]
             run.rows.pop(name, None)
+            run.asked.discard(name)
         for name in names:
-            needs = WORKFLOWS[run.workflow][name].needs
+            needs = self.steps[run.workflow][name].needs
             if not self.needs or all(run.state.get(need) == "success" for need in needs):
+                run.asked.add(name)
                 self._create_at(at + 1.0, number, name)
 
 
@@ -311,6 +355,7 @@ def as_gitlab(farm: CIFarm) -> Iterator[dict[str, Any]]:
             "runner": {"id": 1, "description": f"r{row.runner}"} if started else None,
             "pipeline": {"id": row.run, "project_id": 1 + (run.workflow == "docs"),
                          "ref": f"b{run.branch}"},
+            "resource_group": row.name if row.name in GROUPED else None,
             "retries_count": row.tries,
         }  # fmt: skip
 
@@ -331,6 +376,8 @@ def as_buildkite(farm: CIFarm) -> Iterator[dict[str, Any]]:
                 {
                     "id": f"{number}-{row.number}", "type": "script", "name": row.name,
                     "step_key": row.name, "state": words[row.result],
+                    "concurrency_group": row.name if row.name in GROUPED else None,
+                    "concurrency": GROUPED[row.name][1] if row.name in GROUPED else None,
                     "created_at": precise(row.created), "runnable_at": precise(row.created),
                     "started_at": precise(began(row)), "finished_at": precise(row.ended),
                     "agent_query_rules": ["queue=linux"], "retries_count": row.tries or None,
@@ -355,7 +402,7 @@ SHAPES = {"github": as_github, "gitlab": as_gitlab, "buildkite": as_buildkite}
 def with_needs_said(farm: CIFarm, pages: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield jobs of GitLab, or builds of Buildkite, that say what each job needs."""
     for page in pages:
-        steps = WORKFLOWS[farm.runs[page.get("number") or page["pipeline"]["id"]].workflow]
+        steps = farm.steps[farm.runs[page.get("number") or page["pipeline"]["id"]].workflow]
         for job in page.get("jobs", [page]):
             job["depends_on" if "jobs" in page else "needs"] = list(steps[job["name"]].needs)
         yield page

@@ -17,7 +17,14 @@ from farm_twin.bundles.merging import merged
 from farm_twin.bundles.scaling import scaled
 from farm_twin.bundles.slicing import sliced
 from farm_twin.importing import load_records
-from farm_twin.tests.twins.closed_loop.ci_with_needs import BEGINS, DAY, CIFarm, began, write
+from farm_twin.tests.twins.closed_loop.ci_with_needs import (
+    BEGINS,
+    DAY,
+    GROUPED,
+    CIFarm,
+    began,
+    write,
+)
 from farm_twin.twins.closed_loop.closing import CUT_SHORT, closed_loop_of
 from farm_twin.twins.twin import write_twin
 
@@ -68,6 +75,63 @@ def test_a_farm_of_another_size_waits_as_it_would(closed: Path, runners: int) ->
     """As jobs came on nine runners, seven would seem to wait twice as long."""
     truth = true_wait(played(runners, 0.5))
     assert mean_wait(replayed(closed, runners)) == pytest.approx(truth, rel=0.05, abs=1.0)
+
+
+def pipeline_wait(run: farm.Result, kind: str) -> float:
+    """Return the mean time from a run's push to the start of its job of a name, seconds."""
+    jobs = run.jobs
+    blocked, waited = (
+        np.asarray(jobs[name], float) for name in ("blocked_time_s", "waiting_time_s")
+    )
+    return float(np.nanmean((blocked + waited)[np.asarray(jobs["kind"].tolist()) == kind]))
+
+
+def true_pipeline_wait(ci: CIFarm, kind: str) -> float:
+    """Return the same of the other program."""
+    pushed: dict[int, float] = {}
+    for row in ci.rows:
+        pushed.setdefault(row.run, row.created)
+    rows = [row for row in ci.rows if row.name == kind]
+    return fmean((row.started or 0.0) - pushed[row.run] for row in rows)
+
+
+@pytest.fixture(scope="module")
+def grouped_jobs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The records of a day with jobs in groups of one and of three."""
+    folder = tmp_path_factory.mktemp("grouped")
+    ci = played(10, 1.0, **GROUPED_LOAD)
+    found = closed_loop_of(load_records([write(ci, "buildkite", folder / "jobs")]))
+    assert found is not None
+    [told] = [sentence for sentence in found.evidence if "a place in their group" in sentence]
+    assert told.endswith("beside their wait for a runner: here they wait for it, too")
+    write_bundle(folder / "records", found.bundle)
+    return folder / "records"
+
+
+GROUPED_LOAD: dict[str, Any] = {"groups": True, "cancels": False, "tries_again": False}
+
+
+@pytest.mark.parametrize("runners", [10, 15])
+def test_a_job_waits_for_its_group_as_it_would_on_another_farm(
+    grouped_jobs: Path, runners: int
+) -> None:
+    """As recorded, jobs of fifteen runners would wait for places that were free long before."""
+    run = replayed(grouped_jobs, runners, "queue=linux")
+    ci = played(runners, 1.0, **GROUPED_LOAD)
+    assert mean_wait(run) == pytest.approx(true_wait(ci), rel=0.05)
+    for kind in GROUPED:
+        truth = true_pipeline_wait(ci, kind)
+        assert pipeline_wait(run, kind) == pytest.approx(truth, rel=0.1)
+
+
+def test_a_limit_that_the_records_do_not_keep_is_none(tmp_path: Path) -> None:
+    """Where more jobs had a place at once than a group has, it would hold up what never waited."""
+    ci = played(10, 0.5, **GROUPED_LOAD)
+    found = closed_loop_of(load_records([write(ci, "gitlab", tmp_path / "jobs")]))
+    assert found is not None
+    assert found.wrong_limits == ["1/load test"]
+    assert {attempt.group for attempt in found.bundle.attempts} == {"", "1/deploy:1"}
+    assert "more jobs of 1/load test had a place at once" in " ".join(found.evidence)
 
 
 def test_recorded_starts_are_told_as_they_were(closed: Path) -> None:
