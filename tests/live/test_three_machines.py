@@ -35,7 +35,7 @@ workload:
   - arrivals: {every: 1s, count: 1, service_time: {constant: 1s}}
 live: {speed: 10}
 """
-JOBS, UNPLUGGED = 240, 60.0
+JOBS, UNPLUGGED = 160, 60.0
 FARM = f"{shlex.quote(sys.executable)} -m farm"
 
 

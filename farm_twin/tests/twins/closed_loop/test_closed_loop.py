@@ -272,7 +272,8 @@ def test_a_scaled_load_is_played_closed(closed: Path, tmp_path: Path) -> None:
 
 def test_jobs_that_no_known_push_cancelled_are_told(tmp_path: Path) -> None:
     """Their recorded run times are cut short, so no answer of such a twin is sure."""
-    bundle = load_records([write(played(RUNNERS, 2.0), "github", tmp_path / "jobs")])
+    ci = played(RUNNERS, 0.5, pushes_per_hour=9)
+    bundle = load_records([write(ci, "github", tmp_path / "jobs")])
     for attempt in bundle.attempts:
         attempt.attributes = {**attempt.attributes, "branch": ""}
     found = closed_loop_of(bundle)

@@ -167,7 +167,7 @@ def test_runs_cancelled_by_hand_are_no_group(tmp_path: Path) -> None:
 
 def test_a_branch_on_which_pushes_cancel_nothing_is_spared(tmp_path: Path) -> None:
     """Many workflows test each commit of their main branch to its end."""
-    farm = CIFarm(3, 9, days=4, spared=0)
+    farm = CIFarm(3, 9, days=2, spared=0)
     farm.played()
     path = write(farm, "github", tmp_path / "jobs.jsonl")
     released = with_needs(load_records([path]).attempts)
