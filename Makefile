@@ -36,8 +36,8 @@ test: $(VENV)/.installed-dev ## the fast tests, some on a live farm, in two minu
 test-slow: $(VENV)/.installed-dev kernel ## the other tests: they take minutes
 	@$(PYTEST) -q $(EVERY_EXAMPLE) -m "slow and $(HERE)" $(PYTEST_ARGS)
 
-test-timed: $(VENV)/.installed-dev ## the tests that compare times of a live farm, with nothing beside them
-	@$(BIN)/pytest -q -m timed tests/live tests/parity $(PYTEST_ARGS)
+test-timed: $(VENV)/.installed-dev ## the tests that compare times of a live farm, two at once and with nothing else beside them
+	@$(BIN)/pytest -n 2 --dist worksteal -q -m timed tests/live tests/parity $(PYTEST_ARGS)
 
 check-record: $(VENV)/.installed-dev ## what commands cost, beside the last line of benchmarks/record.jsonl: fails if one became dearer
 	@$(BIN)/python -m benchmarks.record --check
