@@ -214,3 +214,17 @@ def test_a_scenario_with_such_needs_is_refused(jobs: list[object], says: str) ->
 def exponential(dice: Random, mean: float) -> float:
     """Draw a time."""
     return dice.expovariate(1.0 / mean)
+
+
+def test_a_job_that_never_got_its_place_was_blocked_to_its_end() -> None:
+    """Else what is superseded while it waits for its group counts as free from its arrival on."""
+    jobs = [
+        job(name, at=at, group="main:latest") for name, at in (("a", 0), ("b", 0.25), ("c", 0.5))
+    ]
+    queued = [job("d", at=0.25, group="d:cancel"), job("e", at=0.75, group="d:cancel")]
+    run = farm.simulate("mm1", jobs=[*jobs[:2], queued[0], jobs[2], queued[1]])
+    table = {row["job_id"]: row for row in run.jobs}
+    assert [table[name]["cause"] for name in "bd"] == ["superseded", "superseded"]
+    assert np.isnan(table["b"]["released_at_s"])
+    assert [table[name]["blocked_time_s"] for name in "bd"] == [0.25, 0.0]
+    assert table["d"]["released_at_s"] == 0.25

@@ -186,6 +186,10 @@ class JobBook:
         name, pool = (None, None) if builder is None else (builder.id, builder.pool)
         number = None if slot is None else slot.number
         served = None if served_by is None else served_by.job.id
+        released_at = state.released_at
+        if job.group is not None and source.dispatched_at is None and released_at is None:
+            # it was queued at its arrival, else its group held it back to the end
+            released_at = None if state.status is JobStatus.BLOCKED else state.waits_since
         self.out.append(
             EndJob(
                 job,
@@ -200,7 +204,7 @@ class JobBook:
                 reason,
                 state.estimated_time,
                 served,
-                state.released_at,
+                released_at,
                 cause,
                 pool,
             )

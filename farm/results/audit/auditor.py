@@ -525,6 +525,8 @@ class Auditor:
         free_at = job.free_at
         if not job.job.needs and (end.released_at is None or job.job.group is None):
             return None if end.released_at is None else "a release; it needs no other job"
+        if not job.job.needs and end.released_at == job.job.arrival(job.submitted_at):
+            return None  # its group had a place at once
         is_exact = job.is_free_at_once and job.job.group is None
         if end.released_at is None:
             ran = end.outcome != "cancelled" or end.attempts > 0

@@ -265,13 +265,15 @@ class Jobs(Table):
     attributes = Column(attributed, "job.attributes")
     #: which jobs need others, and when jobs were released that were blocked
     needs_others = Column(filled, "job.needs")
+    in_group = Column(presence, "job.group")
     needed = Column(coded, "job.needs")
     release = Column(floats, "released_at")
 
     @cached_property
     def may_be_blocked(self) -> Flags:
-        """Which jobs need others, or were held back by their group."""
+        """Which jobs need others, or were held back by their group, maybe to their end."""
         flags: Flags = self.needs_others | ~np.isnan(self.release)
+        flags |= self.in_group & np.isnan(self.dispatched_at)
         return flags
 
     @cached_property
