@@ -169,7 +169,7 @@ def superseded(
         played.append(msgspec.structs.replace(whole, group=_group_of(attempt)))
     for run in runs:
         if run.name in cut:
-            more = list(templates[run.workflow].missing(run))
+            more = list(templates[run.workflow].missing(run, cut[run.name]))
             added += len(more)
             played += more
     played.sort(key=attrgetter("arrived_at"))
@@ -325,12 +325,17 @@ class _Template:
             attempt, started_at=started_at, finished_at=ends_at, result="succeeded"
         )
 
-    def missing(self, run: _Run) -> Iterator[Attempt]:
-        """Yield the jobs that a cancelled run would have had, too."""
+    def missing(self, run: _Run, cut_at: float) -> Iterator[Attempt]:
+        """Yield the jobs that a run which was cancelled then would have had, too.
+
+        Runs differ: one that was due before, and had not come, is none of this run's.
+        """
         known: dict[str, str] = {}
         failed: set[str] = set()
+        ends: dict[str, float] = {}
         for attempt in run.attempts:
             known[attempt.kind] = attempt.id
+            ends[attempt.kind] = np.inf if attempt.finished_at is None else attempt.finished_at
             if attempt.result == "failed":
                 failed.add(attempt.kind)
         waiting = [kind for kind in self.kinds if kind not in known]
@@ -344,9 +349,14 @@ class _Template:
                 return
             for kind in ready:
                 waiting.remove(kind)
-                needs = [need for need in self._needs(kind) if need in known]
-                if failed.intersection(needs):
+                if failed.intersection(self._needs(kind)):
                     failed.add(kind)
+                    known[kind] = ""
+                    continue
+                needs = [need for need in self._needs(kind) if known.get(need)]
+                released_at = max((ends.get(need, np.inf) for need in needs), default=run.began_at)
+                due_at = released_at + self._delay(kind) + max(STARTING, run.tolerance)
+                if due_at < cut_at and not self.platforms[kind].group:
                     known[kind] = ""
                     continue
                 known[kind] = _added_id(run, kind)
@@ -355,10 +365,12 @@ class _Template:
     def _needs(self, kind: str) -> Sequence[str]:
         return self.rules[kind].needs if kind in self.rules else ()
 
+    def _delay(self, kind: str) -> float:
+        return self.rules[kind].delay if kind in self.rules else 0.0
+
     def _added(self, run: _Run, kind: str, needs: Sequence[str]) -> Attempt:
         like = self.platforms[kind]
         began_at = run.began_at
-        delay = self.rules[kind].delay if kind in self.rules else 0.0
         return msgspec.structs.replace(
             like,
             id=_added_id(run, kind),
@@ -371,7 +383,7 @@ class _Template:
             started_at=began_at,
             finished_at=began_at + self.run_time(kind, run.matrix),
             needs=tuple(f"{need}:ended" for need in needs),
-            needs_delay=delay,
+            needs_delay=self._delay(kind),
             group=_group_of(run.attempts[0]),
             group_wait=0.0,
             attributes=run.attempts[0].attributes,

@@ -195,3 +195,37 @@ def test_the_same_records_are_completed_alike(released: ReleasedLoad) -> None:
     twice = [superseded(released.attempts, released.needs).attempts for _ in range(2)]
     assert twice[0] == twice[1]
     assert all(math.isfinite(attempt.ran or 0.0) for attempt in twice[0])
+
+
+def attempt_of(
+    run: int, kind: str, came: float, ended: float, result: str = "succeeded"
+) -> Attempt:
+    """Return an attempt of a run on a branch, which starts at once."""
+    began = 10_000.0 * (run // 2)
+    return msgspec.convert(
+        {
+            "id": f"{run}-{kind}", "submitted_at_s": began + came, "eligible_at_s": began + came,
+            "started_at_s": began + came, "finished_at_s": began + ended, "result": result,
+            "kind": kind, "matrix": str(run), "attributes": {"branch": str(run // 2)},
+        },
+        Attempt,
+    )  # fmt: skip
+
+
+def test_a_job_that_was_due_before_its_run_was_cancelled_is_not_added() -> None:
+    """Runs differ, as in their numbers of shards: that run had no second test."""
+    attempts = []
+    for run in range(12):
+        is_cut = run in (0, 2, 4)
+        late = 0.0 if run % 2 == 0 else 200.0
+        attempts.append(attempt_of(run, "build", late, late + 90))
+        ends, result = (200, "cancelled") if is_cut else (late + 150, "succeeded")
+        attempts.append(attempt_of(run, "test 1", late + 92, ends, result))
+        if not is_cut:
+            attempts.append(attempt_of(run, "test 2", late + 92, late + 160))
+            attempts.append(attempt_of(run, "package", late + 162, late + 190))
+    load = with_needs(attempts)
+    replay = superseded(load.attempts, load.needs)
+    recorded = {attempt.id for attempt in attempts}
+    added = {one.id: one.needs for one in replay.attempts if one.id not in recorded}
+    assert added == {f"{run}/package": (f"{run}-test 1:ended",) for run in (0, 2, 4)}
