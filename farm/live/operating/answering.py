@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
+import sys
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
@@ -13,6 +15,7 @@ import msgspec
 from farm.core.jobs.groups import group_of
 from farm.core.jobs.needs import failures_awaited
 from farm.core.model import Job
+from farm.core.policies import Key, asks_for_path, sort_key
 from farm.core.queues.fair_share.queue import FairShareQueue
 from farm.core.scheduler import Scheduler
 from farm.core.state.working_state import JobState, JobStatus
@@ -179,16 +182,16 @@ class Questions:
         states = [one for one in asked if one is not None and (one.leader or one).slot is None]
         rolled = yield from self._all_rolled(states, at)
         starvation = self._starvation(at)
-        sweep: QueueSweep | None = None
+        formula: _Formula | None = None
         found: dict[str, Waiting] = {}
         for state in states:
             fields = dict(rolled.get(state.job.id, {}))
             if fields.get("method") is None:
-                if sweep is None:
-                    sweep = _sweep(self._scheduler, at)
-                    while sweep.step():
+                if formula is None:
+                    formula = _Formula(self._scheduler, at)
+                    while formula.sweep.step():
                         yield False
-                fields["dispatch_in_time"] = _by_formula(state, self._scheduler, sweep, at)
+                fields["dispatch_in_time"] = formula.start_of(state)
             fields |= run_time_fields(state.leader or state, self._scheduler, at, None, 0.0)
             waiting = Waiting(
                 status=state.status.value,
@@ -343,24 +346,43 @@ def _start_of_blocked(
     state: JobState, scheduler: Scheduler, at: float
 ) -> Generator[bool, None, float | None]:
     """Return when a blocked job is dispatched, by the needs that it still has."""
-    sweep = _sweep(scheduler, at)
-    while sweep.step():
+    formula = _Formula(scheduler, at)
+    while formula.sweep.step():
         yield False
-    return _by_formula(state, scheduler, sweep, at)
+    return formula.start_of(state)
 
 
-def _sweep(scheduler: Scheduler, at: float) -> QueueSweep:
-    lanes = scheduler.dispatcher.matching.with_jobs()
-    return QueueSweep(lanes, scheduler.builders.values(), at)
+class _Formula:
+    """When waiting and blocked jobs are dispatched, by one look at the queue: once it is over."""
 
+    def __init__(self, scheduler: Scheduler, at: float) -> None:
+        self._scheduler = scheduler
+        self._at = at
+        #: of the waiting jobs in dispatch order; under fair share their turns decide
+        self._keys: list[Key] = []
+        look = None if scheduler.rules.path else self._look
+        lanes = scheduler.dispatcher.matching.with_jobs()
+        self.sweep = QueueSweep(lanes, scheduler.builders.values(), at, look=look)
 
-def _by_formula(
-    state: JobState, scheduler: Scheduler, sweep: QueueSweep, at: float
-) -> float | None:
-    """Return when a waiting or blocked job is dispatched, by a sweep that is over."""
-    if state.status is JobStatus.BLOCKED:
-        return BlockedStart(scheduler, at, sweep.estimate_of).of(state)
-    return sweep.estimate_of(state.leader or state)
+    def _look(self, state: JobState) -> None:
+        self._keys.append(state.key)
+
+    def start_of(self, state: JobState) -> float | None:
+        """Return the seconds until a job is dispatched; None: never, as far as is known."""
+        if state.status is JobStatus.BLOCKED:
+            return BlockedStart(self._scheduler, self._at, self._if_released).of(state)
+        return self.sweep.estimate_of(state.leader or state)
+
+    def _if_released(self, state: JobState) -> float | None:
+        """Return the same, of a blocked job as if it were released now: its policy places it."""
+        if state.status is not JobStatus.BLOCKED or self._scheduler.rules.path:
+            return self.sweep.estimate_of(state)
+        policy = self._scheduler.rules.policy
+        work = state.estimated_time + (state.below if asks_for_path(policy) else 0.0)
+        own = policy(state.job, work, self._at, state.serial)
+        # behind those that are alike
+        place = bisect.bisect(self._keys, sort_key(state.job, own, sys.maxsize))
+        return self.sweep.estimates.new_job(state.job.platform, place)
 
 
 def _why(job: Waiting, *, has_pool: bool) -> str:

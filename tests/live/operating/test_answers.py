@@ -362,6 +362,19 @@ def test_a_blocked_job_is_told_when_it_starts(farm: Ledger):
     assert said.endswith("waiting for the end of test (blocked for 41s)")
 
 
+def test_a_blocked_job_is_told_the_place_that_its_policy_gives_it():
+    """Under shortest job first a short one waits for no long job that has not started."""
+    farm = Ledger(pools=list(POOLS.values()), policy=sjf.key)
+    farm.join("linux-1", pool="linux")
+    submit(farm, "build", service_time=100.0)
+    submit(farm, "a", "b", "c", service_time=900.0)
+    submit(farm, "test", needs=("build",), service_time=30.0)
+    submit(farm, "release", needs=("build",), service_time=1000.0)
+    test, release = (told(farm, name).dispatch_in_time or 0.0 for name in ("test", "release"))
+    assert test < 110.0
+    assert release > 2700.0
+
+
 @pytest.mark.parametrize("rollouts", [None, Rolled(None)], ids=["formula", "rollouts"])
 def test_a_job_that_waits_for_a_failure_is_told_no_start(farm: Ledger, rollouts):
     """Most likely it is skipped: the end of what it needs is no start, and no long wait either."""
