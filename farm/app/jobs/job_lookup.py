@@ -125,23 +125,12 @@ def try_again(client: FarmClient, ended: list[KnownJob], *, once: bool) -> tuple
     same jobs again at this moment, and be faster: then the next numbers are taken; with ``once``,
     for jobs that were not tried again yet, theirs will do. Also returns why it is not known whether
     the scheduler accepts the jobs; empty: it has accepted them. Raises RunError; and InputError for
-    one of these that would be skipped again, which with ``once`` is left out, as what would be
-    skipped again beside them always is: it needs another job that did not succeed.
+    one of these jobs that would be skipped again, which with ``once`` is left out.
     """
     accepted: list[Job] = []
-    given = {one.job.id for one in ended}
-    ended = [*ended, *skipped_for(client, ended)]
+    ended = with_skipped(client, ended, once=once)
     for _ in range(MAX_ROUNDS):
         submitted = next_tries(client, ended, once=once)
-        # of several rounds in the first: what was submitted in that may have failed since
-        skipped = {} if accepted else skipped_again(client, submitted)
-        for name, why in skipped.items():
-            if name in given and not once:
-                raise InputError(
-                    f"job {name!r} would be {why}; allowed: to retry that, which retries what was "
-                    "skipped for it, too"
-                )
-        submitted = {name: job for name, job in submitted.items() if name not in skipped}
         new = needs_first(submitted.values())
         client.check_room(len(new))
         client.submit(new)
@@ -164,6 +153,26 @@ def try_again(client: FarmClient, ended: list[KnownJob], *, once: bool) -> tuple
         f"{many(len(ended), 'job')} could not be tried again: others took the next number "
         f"{MAX_ROUNDS} times"
     )
+
+
+def with_skipped(client: FarmClient, ended: list[KnownJob], *, once: bool) -> list[KnownJob]:
+    """Return these jobs, and those that can run again with them: what was skipped for them.
+
+    What needs another job that failed, too, would be skipped again. It is left out, and comes back
+    with the last of those that it needs. Raises InputError if it is one of these jobs, but with
+    ``once`` leaves that out as well.
+    """
+    both = [*ended, *skipped_for(client, ended)]
+    if not any(one.job.needs for one in both):
+        return both
+    skipped = skipped_again(client, next_tries(client, both, once=once))
+    for one in () if once else ended:
+        if why := skipped.get(one.job.id):
+            raise InputError(
+                f"job {one.job.id!r} would be {why}; allowed: to retry that first, or together "
+                "with it"
+            )
+    return [one for one in both if one.job.id not in skipped]
 
 
 def next_tries(client: FarmClient, ended: list[KnownJob], *, once: bool) -> dict[str, Job]:

@@ -36,7 +36,7 @@ def retry(
     New jobs are named ID~2, then ID~3, …; the old histories are kept. Jobs are given by IDs (from
     standard input, one per line, if the only ID is -), or by what they are like, of ended jobs that
     have not been retried yet. What was skipped because one of them did not succeed is retried with
-    it.
+    it, unless something else that it needs has failed, too.
 
     Args:
         state: Only jobs that ended this way.

@@ -9,7 +9,13 @@ import fakeredis
 import msgspec
 import pytest
 
-from farm.app.jobs.job_lookup import next_tries, skipped_again, skipped_for, try_again
+from farm.app.jobs.job_lookup import (
+    next_tries,
+    skipped_again,
+    skipped_for,
+    try_again,
+    with_skipped,
+)
 from farm.core.errors import InputError
 from farm.core.events import JobsSubmitted
 from farm.core.model import Job
@@ -164,6 +170,29 @@ def test_of_several_tries_that_were_skipped_for_a_job_one_comes_back() -> None:
         ("a~2", ()),
         ("t~3", ("a~2",)),
         ("u~2", ("t~3",)),
+    ]
+
+
+def test_a_failed_job_is_retried_though_what_was_skipped_for_it_needs_another_that_failed() -> None:
+    """Neither could be retried for the other; the last of them brings back what needs both."""
+    farm = VirtualFarm("mm1")
+    farm.submit(job("a", fails=True), job("b", fails=True), job("t", "a", "b"), job("u", "t"))
+    farm.advance_until_idle()
+
+    def retried(*names: str) -> list[Job]:
+        named = list(farm.operator.jobs_of(names))
+        both = with_skipped(farm.operator, named, once=False)
+        return list(next_tries(farm.operator, both, once=False).values())
+
+    assert [one.id for one in retried("b")] == ["b~2"]
+    assert [one.id for one in retried("a", "b")] == ["a~2", "b~2", "t~2", "u~2"]
+    [again] = retried("a")
+    farm.submit(msgspec.structs.replace(again, fails=False))
+    farm.advance_until_idle()
+    assert [(one.id, one.needs) for one in retried("b")] == [
+        ("b~2", ()),
+        ("t~2", ("a~2", "b~2")),
+        ("u~2", ("t~2",)),
     ]
 
 
