@@ -25,6 +25,8 @@ RedisError = redis.RedisError
 
 #: real seconds that the server may be gone from a single run
 MAX_ABSENCE = 30.0
+#: real seconds between two attempts at a call, which double: a server that only restarts is met at
+#: once, and one that is away for long is not kept busy by all who call it
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.5
 
 KINDS: dict[str, str] = {
@@ -163,8 +165,10 @@ def diagnose(client: Connection) -> Trouble | None:
 class ServerCalls:
     """Makes calls; while the server is in trouble nothing else is done or decided.
 
-    It may be gone for ``limit`` real seconds (None: forever). All other troubles are waited out: an
-    operator has to end them. ``wait`` pauses, and returns True if a stop was requested.
+    It may be gone for ``limit`` real seconds at a stretch (None: forever): they count from the
+    first call that it did not answer, and anew once it has answered with another trouble. All
+    others are waited out: an operator has to end them. ``wait`` pauses, and returns True if a stop
+    was requested.
     """
 
     def __init__(
@@ -180,7 +184,9 @@ class ServerCalls:
         self._wait = wait
         self._well_again = well_again
         self._monotonic = monotonic
+        #: when the trouble began, of whatever kinds, and when the present kind of it did
         self._began = 0.0
+        self._kind_began = 0.0
 
     def __call__(self, action: Callable[[], T]) -> T:
         """Return what the action returns; raises RunError if it cannot be waited for."""
@@ -203,12 +209,13 @@ class ServerCalls:
         trouble = trouble_of(error)
         if trouble is None:
             raise RunError(f"the Redis server refuses calls: {_refusal(error)}") from None
-        if self.trouble is None:
-            self._began = self._monotonic()
         if self.trouble is None or self.trouble.kind != trouble.kind:
             log.error("trouble with the Redis server, work pauses: %s", trouble.words)
+            self._kind_began = self._monotonic()
+        if self.trouble is None:
+            self._began = self._kind_began
         self.trouble = trouble
-        lasted = self._monotonic() - self._began
+        lasted = self._monotonic() - self._kind_began
         if trouble.kind == "gone" and self._limit is not None and lasted > self._limit:
             raise RunError(
                 f"the Redis server has been gone for {self._limit:g}s ({trouble.details}): "
