@@ -137,6 +137,27 @@ def test_runs_without_common_jobs_are_reported(tmp_path: Path) -> None:
     assert waiting.interval.method == "Welch"
 
 
+def test_a_difference_over_other_jobs_is_not_judged_by_the_common_ones(tmp_path: Path) -> None:
+    """The jobs of both wait alike; that more of one run's wait long is its difference all the same.
+
+    A single job more or less leaves the exact comparison of the others.
+    """
+    waits = [1.0, 2.0] * 20
+    one = leave(tmp_path / "a", waits)
+    found = pair(one, leave(tmp_path / "b", [*waits, *[60.0, 61.0] * 20]))
+    mean, upper = (metric(found, f"waiting_time {name}") for name in ("mean", "p95"))
+    assert mean.difference == pytest.approx(29.5)
+    assert mean.interval is not None
+    assert mean.interval.low <= mean.difference <= mean.interval.high
+    assert mean.verdict == "worse"
+    assert upper.interval is None
+    longer = leave(tmp_path / "c", waits * 5)
+    nearly = pair(longer, leave(tmp_path / "d", [*[wait + 1.0 for wait in waits * 5], 2.5]))
+    interval = metric(nearly, "waiting_time mean").interval
+    assert interval is not None
+    assert interval.method != "Welch"
+
+
 def test_jobs_with_other_outcomes_are_counted(tmp_path: Path) -> None:
     """Agreement includes how jobs ended; a cancelled job has no response time to compare."""
     one = leave(tmp_path / "a", [1.0] * 20)

@@ -116,6 +116,9 @@ class SeededRuns:
 
 
 DAY = 86400.0
+MIN_SHARED = 0.99
+"""Share of the values of either run, at least, that are of jobs in both, so that the interval of
+their differences is one of the difference over all jobs."""
 MOST_PARTS = 20
 """Invocations and platforms that are compared: those with the most jobs."""
 
@@ -389,7 +392,7 @@ def _time_alone(jobs: JobTable) -> Floats:
 def _compare_metric(metric: Metric, sides: Sides) -> MetricComparison:
     one, two = sides.base.mean(metric), sides.other.mean(metric)
     difference = None if one is None or two is None else two - one
-    interval = None if difference is None else _interval(metric, sides)
+    interval = None if difference is None else _interval(metric, sides, difference)
     if interval is not None and difference is not None:
         interval = interval.widened(difference, sides.together)
     return MetricComparison(
@@ -407,8 +410,13 @@ def _compare_metric(metric: Metric, sides: Sides) -> MetricComparison:
     )
 
 
-def _interval(metric: Metric, sides: Sides) -> Interval | None:
-    """Return the interval of a difference: over the seeds, or for single runs over the jobs."""
+def _interval(metric: Metric, sides: Sides, difference: float) -> Interval | None:
+    """Return the interval of a difference: over the seeds, or for single runs over the jobs.
+
+    The difference is that of all jobs. That of the common ones alone is judged job by job, which is
+    far more exact, but says something of the difference only where nearly all jobs are common and
+    its interval holds it. Else the jobs of both runs are compared as samples.
+    """
     base, other, found = sides.base, sides.other, sides.jobs
     if min(len(base.runs), len(other.runs)) > 1:
         return _interval_over_seeds(metric, base, other)
@@ -420,15 +428,19 @@ def _interval(metric: Metric, sides: Sides) -> Interval | None:
         )
     if metric.of_jobs is None:
         return None
-    rng = np.random.default_rng(1)
-    if found.count and (metric.level is not None or found.days >= FEW_DAYS):
-        return resampled_interval(*found.pairs.values(metric.of_jobs), found.day, metric.level, rng)
-    if found.count:
-        return paired_interval(found.pairs.differences(metric.of_jobs), rng)
-    if metric.level is not None:
-        return None
     one, two = (known(jobs.counted(metric.of_jobs)) for jobs in (found.base, found.other))
-    return welch_interval(one, two)
+    differences = found.pairs.differences(metric.of_jobs)
+    if found.count and len(differences) >= MIN_SHARED * max(len(one), len(two)):
+        rng = np.random.default_rng(1)
+        if metric.level is not None or found.days >= FEW_DAYS:
+            both = found.pairs.values(metric.of_jobs)
+            paired = resampled_interval(*both, found.day, metric.level, rng)
+        else:
+            paired = paired_interval(differences, rng)
+        are_all = len(differences) == len(one) == len(two)
+        if paired is None or are_all or paired.low <= difference <= paired.high:
+            return paired
+    return welch_interval(one, two) if metric.level is None else None
 
 
 def _interval_over_pipelines(
