@@ -40,6 +40,8 @@ from farm_twin.twins.closed_loop.closing import (
     CUT_SHORT,
     ClosedLoop,
     closed_loop_of,
+    cut_short,
+    cut_short_evidence,
     other_releases,
 )
 from farm_twin.twins.closed_loop.foreseen_change import (
@@ -275,7 +277,7 @@ def twin_of(
             waits = Written(text, before).waits(fit.load)
             changes.append(foreseen_change(fit.name, change, fit.load, waits))
     open_loop = other_releases(played)
-    grade = _certainty(pool_twins, open_loop, closed, changes)
+    grade = certainty_of(pool_twins, played, open_loop, closed, changes)
     equivalent_weights = _equivalent_weights(pools, order)
     header = [
         f"A twin of the farm whose records are in {path}.",
@@ -284,10 +286,10 @@ def twin_of(
     ]
     marks: dict[str, object] = {"grade": grade, **_errors(pool_twins)}
     loop = [] if closed is None else list(closed.evidence)
-    loop += [change.text for change in changes]
+    loop += [*cut_short_evidence(played), *(change.text for change in changes)]
+    header[1:1] = loop
     if closed is not None:
         marks["closed_loop"] = round(closed.share, 2)
-        header[1:1] = loop
     if open_loop is not None:
         marks["open_loop"] = round(open_loop.share, 2)
         header.insert(1, f"Open loop: {open_loop.text}, {OPEN_LOOP}.")
@@ -329,22 +331,26 @@ OPEN_LOOP = (
 )
 
 
-def _certainty(
+def certainty_of(
     pools: Sequence[PoolTwin],
+    played: Sequence[Attempt],
     open_loop: Releases | None,
     closed: ClosedLoop | None,
     changes: Sequence[ForeseenChange],
 ) -> Certainty:
-    """Return how sure an answer of a twin can be."""
+    """Return how sure an answer of a twin can be.
+
+    Sure: each pool waits as recorded job by job, and nothing that the records leave open decides
+    what comes on another farm, when, and for how long.
+    """
     grades = {pool.grade for pool in pools}
     if "none" in grades:
         return "cannot-tell"
     is_capped = any(flag.limit is not None for pool in pools for flag in pool.flags)
-    is_drawn = closed is not None and (
-        closed.drawn + closed.added > 0 or closed.cut_short >= CUT_SHORT
-    )
+    has_drawn_jobs = closed is not None and closed.drawn + closed.added > 0
     is_surprised = not all(change.holds for change in changes)
-    if open_loop is not None or is_drawn or is_capped or is_surprised or grades != {"each job"}:
+    is_load_unsure = open_loop is not None or has_drawn_jobs or cut_short(played) >= CUT_SHORT
+    if is_load_unsure or is_capped or is_surprised or grades != {"each job"}:
         return "likely"
     return "sure"
 

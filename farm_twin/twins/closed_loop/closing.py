@@ -32,7 +32,8 @@ RELEASED: Final = 0.05
 """Share of the jobs that others seem to have released, from which they are played so: below it a
 twin of another size would hardly differ, and what seems so may be chance."""
 CUT_SHORT: Final = 0.01
-"""Share of jobs that were cancelled for no known push, from which no answer is sure."""
+"""Share of jobs that were cancelled for no known push, from which no answer is sure: with or
+without a closed loop."""
 SHOWN: Final = 3
 """Rules, and names within a rule, that are told."""
 
@@ -75,15 +76,6 @@ class ClosedLoop(NamedTuple):
                 "inferred from when jobs came and ended"
             )
         return "what they need is inferred from when jobs came and ended"
-
-    @property
-    def cut_short(self) -> float:
-        """Share of the jobs that were cancelled as no push explains: their run times are not whole.
-
-        On a larger farm such a job would have run on, and on a smaller one been cancelled sooner.
-        """
-        attempts = self.bundle.attempts
-        return sum(attempt.result == "cancelled" for attempt in attempts) / len(attempts)
 
     @property
     def evidence(self) -> Iterator[str]:
@@ -130,11 +122,6 @@ class ClosedLoop(NamedTuple):
                 f"never seen as the last need: {_names(unproven[0].unproven)} of "
                 f"{unproven[0].kind}" + (", …" if len(unproven) > 1 else "")
             )
-        if self.cut_short >= CUT_SHORT:
-            yield (
-                f"{self.cut_short:.0%} of the jobs were cancelled, by no push that is recognised: "
-                "they are played for as long as they ran"
-            )
         if self.cancelling:
             where = _names([workflow or "all workflows" for workflow in self.cancelling])
             yield (
@@ -142,6 +129,24 @@ class ClosedLoop(NamedTuple):
                 f"({many(self.cancelled_runs, 'run')}): {many(self.drawn, 'job')} of them have "
                 f"run times drawn from whole ones, {many(self.added, 'job')} they would have had"
             )
+
+
+def cut_short(attempts: Sequence[Attempt]) -> float:
+    """Return the share of jobs that were cancelled as no push explains: cut short, at any rate.
+
+    On a larger farm such a job would have run on, and on a smaller one been cancelled sooner.
+    """
+    return sum(attempt.result == "cancelled" for attempt in attempts) / max(1, len(attempts))
+
+
+def cut_short_evidence(attempts: Sequence[Attempt]) -> Iterator[str]:
+    """Yield a sentence on the jobs that were cut short, if they matter."""
+    share = cut_short(attempts)
+    if share >= CUT_SHORT:
+        yield (
+            f"{share:.0%} of the jobs were cancelled, by no push that is recognised: "
+            "they are played for as long as they ran"
+        )
 
 
 def _names(names: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from statistics import fmean
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,8 +26,13 @@ from farm_twin.tests.twins.closed_loop.ci_with_needs import (
     began,
     write,
 )
-from farm_twin.twins.closed_loop.closing import CUT_SHORT, closed_loop_of
-from farm_twin.twins.twin import write_twin
+from farm_twin.twins.closed_loop.closing import (
+    CUT_SHORT,
+    closed_loop_of,
+    cut_short,
+    cut_short_evidence,
+)
+from farm_twin.twins.twin import certainty_of, write_twin
 
 RUNNERS = 9
 
@@ -279,5 +285,10 @@ def test_jobs_that_no_known_push_cancelled_are_told(tmp_path: Path) -> None:
     found = closed_loop_of(bundle)
     assert found is not None
     assert found.cancelling == ()
-    assert found.cut_short >= CUT_SHORT
-    assert "by no push that is recognised" in " ".join(found.evidence)
+    played_ = found.bundle.attempts
+    assert cut_short(played_) >= CUT_SHORT
+    assert "by no push that is recognised" in " ".join(cut_short_evidence(played_))
+    pools: Any = [SimpleNamespace(grade="each job", flags=[])]
+    assert certainty_of(pools, played_, None, None, []) == "likely", "in an open loop, too"
+    whole = [attempt for attempt in played_ if attempt.result != "cancelled"]
+    assert certainty_of(pools, whole, None, None, []) == "sure"
