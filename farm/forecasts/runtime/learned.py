@@ -64,6 +64,9 @@ LOOKS_EVERY = 4
 SEVERAL_KINDS = 2
 #: whose errors are those of all kinds
 ALL = "\x1fall kinds"
+#: in the place of a ratio, of a run without a declared time: so the last n ratios are those of the
+#: last n runs, of which some are forgotten together
+UNDECLARED = 0.0
 
 
 class Errors(msgspec.Struct):
@@ -135,7 +138,10 @@ class Learned(RuntimeEstimator):
             _remember(self._runs, group, work, KEPT_OF_KIND if way == OF_KIND else KEPT)
         declared = _declared_group(job)
         if is_time(job.declared_time) and job.declared_time:
-            _remember(self._runs, declared, work / job.declared_time, KEPT_OF_KIND)
+            ratio = max(work / job.declared_time, TINY)
+            _remember(self._runs, declared, ratio, KEPT_OF_KIND)
+        elif declared in self._runs:
+            _remember(self._runs, declared, UNDECLARED, KEPT_OF_KIND)
         tries = self._errors[job.kind].get(KIND, Errors()).tries
         if len(self._errors) > SEVERAL_KINDS and tries % LOOKS_EVERY == 0:
             of_kind = self._runs[f"kind {job.kind}"]
@@ -186,7 +192,8 @@ class Learned(RuntimeEstimator):
                 yield f"{way}'s last two", sum(last) / len(last), len(last)
         if is_time(job.declared_time) and job.declared_time:
             yield "declared time", job.declared_time, 0
-            if ratios := self._runs.get(_declared_group(job)):
+            kept = self._runs.get(_declared_group(job), ())
+            if ratios := [ratio for ratio in kept if ratio != UNDECLARED]:
                 declared = job.declared_time * statistics.median(ratios)
                 yield DECLARED, declared, len(ratios)
                 yield from self._between(job, declared)

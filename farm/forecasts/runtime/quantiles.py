@@ -118,12 +118,12 @@ class _History:
         self.ratios.append(ratio)
         self.work.append(work)
         self.keep(KEPT)
-        self._lines.clear()
 
     def keep(self, count: int) -> None:
         """Forget all but the last attempts."""
         for kept in (self.began, self.ended, self.ratios, self.work):
-            del kept[:-count]
+            del kept[: max(0, len(kept) - count)]
+        self._lines.clear()
 
     def forget_before_change(self) -> bool:
         """Forget what was before the last attempts if they differ from it; return whether."""
@@ -337,7 +337,10 @@ class RuntimeDistribution(RuntimeEstimator):
             if self.has_kinds and kind.forget_before_change():
                 declared_history = self._declared.get(sort_of(job))
                 if declared_history is not None:
-                    declared_history.keep(len(kind.work))
+                    # only some jobs may have a declared time: as many would be older ones, too
+                    since = kind.ended[0]
+                    later = sum(ended_at >= since for ended_at in declared_history.ended)
+                    declared_history.keep(min(later, len(kind.work)))
             self._young = None
 
     def _of_runs(self, job: Job, builder: Builder | None) -> bool:

@@ -89,6 +89,24 @@ def test_the_learned_median_follows_a_change() -> None:
     assert learned.estimate(Job(id="y", kind="b", service_time=1.0)) == 600.0
 
 
+def test_no_declared_time_of_before_a_change_is_kept() -> None:
+    """Where few jobs of a kind have one, as many of them as runs would be those of before."""
+    distribution = RuntimeDistribution(Learned())
+    learn(distribution, "other", [50.0, 50.0], 0.0)
+    for number in range(160):
+        time = 300.0 if number < 140 else 900.0
+        declared = 300.0 if number % 3 == 0 else None
+        one = Job(id=f"b{number}", kind="build", service_time=time, declared_time=declared)
+        distribution.estimate(one)
+        ended = EndedAttempt(one, ONE, 600.0 * number, 600.0 * number + time, "succeeded", None)
+        distribution.learn_attempt(ended)
+    dump = distribution.dump()
+    assert set(dump["ended_declared"]["build"]) < set(dump["ended_by_kind"]["build"])
+    kept = dump["statistics"]["runs"]
+    pairs = zip(kept["declared build"], kept["kind build"], strict=True)
+    assert {(ratio, time) for ratio, time in pairs if ratio} <= {(1.0, 300.0), (3.0, 900.0)}
+
+
 def test_a_change_survives_a_restart() -> None:
     """The history says that it is a window of time, whose running attempts count differently."""
     first = RuntimeDistribution(make_estimator("last-3"))
