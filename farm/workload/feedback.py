@@ -5,9 +5,10 @@ them. A source with ``reruns`` has people who repeat failed runs after a think t
 ``users`` has a number of users, each of whom pushes again after a think time once the verdict of
 the last push, and of its repeats, is there. Without either, arrivals do not depend on the farm.
 
-All draws are keyed by the user and by the run, not by when they are made:
-two farms with one seed are met by the same users with the same jobs and think times, in whatever
-order their jobs end.
+All draws are keyed by the user and by the run, not by when they are made: on two farms with one
+seed the n-th push of a user has the same jobs and the same think time, in whatever order jobs end.
+How many pushes each of them makes may differ: a faster farm gives more verdicts before the horizon,
+and a ``count`` is of all users together, whose pushes take from it in the order in which they come.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import msgspec
 import numpy as np
 
 from farm.columns import Floats
-from farm.core.jobs.needs import need_of, needs_of
+from farm.core.jobs.needs import Ended, need_of, needs_of, why_skipped
 from farm.core.model import Cause, Job, Platform, run_of
 from farm.scenario.distributions import Quantile
 from farm.scenario.people import People
@@ -253,19 +254,19 @@ def _come_back(run: Run) -> Collection[str]:
 
 
 def _can_be_released(run: Run, name: str, repeated: Collection[str]) -> bool:
-    """Return whether a skipped job may run once these are repeated."""
+    """Return whether a skipped job may run once these are repeated, by the rule of ``needs.py``.
+
+    The ends of those that are not repeated stay: what one of them keeps from running stays skipped.
+    """
     needs = needs_of(run.jobs[name])
-    if all(need.job not in repeated for need in needs):
-        return False
-    for need in needs:
-        if need.condition != "succeeded" or need.job in repeated:
-            continue
-        end = run.ended.get(need.job)
-        if end is not None and end.outcome != "succeeded":
-            return False
-    # those outside have ended without a failure, else they were repeated
-    hoped = [need.job for need in needs if need.condition == "failed"]
-    return not hoped or any(job in repeated for job in hoped)
+    unmet = [need.job for need in needs if need.job in repeated]
+    ended = {
+        need.job: Ended.of(run.ended[need.job].outcome)
+        for need in needs
+        if need.job in run.ended and need.job not in repeated
+    }
+    # whatever failed is repeated
+    return bool(unmet) and not why_skipped(needs, ended, unmet, failure_met=False)
 
 
 def _needs_within(job: Job, repeated: Collection[str], suffix: str) -> tuple[str, ...]:
