@@ -141,7 +141,7 @@ class SchedulingRules(msgspec.Struct, frozen=True, kw_only=True):
     ends_together: bool = False
     #: seconds after which waiting jobs get new keys, if estimates learn; None: never
     sort_every: float | None = None
-    #: how often a job may be retried after its builder was lost
+    #: how often a job may be retried after its builder was lost; the default is the scenario's
     retries: int = 2
     #: seconds after which jobs fail whose platform has no builder; None: they wait
     platform_grace: float | None = None

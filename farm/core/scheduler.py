@@ -150,6 +150,8 @@ class Scheduler:
         states = [s for job in event.jobs if (s := self.book.take_in(job, at)) is not None]
         if not states:
             raise StaleEventError
+        # in this order: what needs others takes no place yet; what is superseded frees its place
+        # before others ask for one; and only what has a place is offered to builders
         if self.book.needing:
             self.blocked.submitted(states, event.ended, at)
         if self.book.groups:
@@ -226,7 +228,7 @@ class Scheduler:
         for state in sorted(states, key=turn_of):
             is_live = self.jobs.get(state.job.id) is state
             if is_live and state.job.group is not None and state.status is _ARRIVING:
-                self.blocked.admits(state, at)
+                self.blocked.admit_or_hold(state, at)
 
     def _follow(self, at: float) -> None:
         """Release and skip jobs that needed those which have ended, until nothing changes."""

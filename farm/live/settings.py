@@ -66,6 +66,7 @@ class LiveSettings(msgspec.Struct, frozen=True, rename=lambda name: f"FARM_{name
     ready_file: str = ""
     journal: str = ""
     drain_time: Annotated[float, DRAIN] = 0.0
+    #: the default is that of ``live.heartbeat``
     beat_interval: Annotated[float, ABOVE_0] = 1.0
     start_timeout: Annotated[float, ABOVE_0] = 300.0
     play: str = ""

@@ -112,6 +112,7 @@ def plan_in_numbers(
     else:
         wanted = builders_for(jobs + idle_wanted(options, running), snapshot)
     desired, start, stop = plan_for_size(snapshot, options, wanted, snapshot.idle)
+    # NEVER is negative, as no instant is
     if not stop:
         since = NEVER
     elif since < 0.0:

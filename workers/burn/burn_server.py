@@ -42,7 +42,8 @@ from workers.burn.rates import HASTY, Burst, bursts_of, measure
 from workers.burn.stress_ng import MAX_OPERATIONS, StressNg, UnusableStressNgError
 from workers.burn.stress_ng import OVERHEAD as STRESS_NG_OVERHEAD
 
-#: processes of a job that are started before requests are read again: some milliseconds
+#: processes of a job that are started before requests are read again: some milliseconds, so that a
+#: request to end one does not wait until a job of many threads has all of its own
 FORKS_AT_ONCE = 8
 
 

@@ -66,7 +66,7 @@ class BlockedJobs:
                     self._dependents.setdefault(name, []).append(state)
             over.append(known)
         for state, known in zip(fresh, over, strict=True):
-            if self._take(state, known, at):
+            if self._note_ends(state, known, at):
                 state.released_at = state.job.arrival(at)
                 if self._book.releases:
                     state.place = state.serial + self._book.releases
@@ -95,21 +95,25 @@ class BlockedJobs:
             for _, (state, known) in turns:
                 # one that was released before it may have superseded its run
                 is_blocked = self.states.get(state.job.id) is state
-                if is_blocked and self._take(state, known, at):
+                if is_blocked and self._note_ends(state, known, at):
                     self._release(state, at, lanes)
+            # last: a job that has just been released and was submitted before goes before these
             for group in groups:
                 self._admit_held(group, at, lanes)
         if lanes:
             self._dispatcher.fill_lanes(lanes.values(), at)
 
-    def admits(self, state: JobState, at: float) -> bool:
-        """Return whether a job that would be queued has a place in its group; else hold it back."""
+    def admit_or_hold(self, state: JobState, at: float) -> bool:
+        """Give a job that would be queued its place in its group, or hold it back; return which.
+
+        Of a group of ``latest`` a run that is held back ends the blocked jobs of older ones.
+        """
         job = state.job
         if job.group is None:
             return True
         group = group_of(job.group)
         members = self._book.groups[group.name]
-        if not self._is_overtaking(state, members, group) and self._gets_place(
+        if not self._is_overtaking(state, members, group) and self._give_place(
             state, members, group
         ):
             return True
@@ -134,7 +138,8 @@ class BlockedJobs:
         held = members.next_held()
         return held is not None and held.serial < state.serial
 
-    def _gets_place(self, state: JobState, members: GroupMembers, group: Group) -> bool:
+    def _give_place(self, state: JobState, members: GroupMembers, group: Group) -> bool:
+        """Give a job a place if there is one; return whether it has one now."""
         admitted = members.admitted(state, group)
         for member in admitted or ():
             self._note(member)
@@ -152,7 +157,7 @@ class BlockedJobs:
         """Queue jobs that waited for a place in a group of which some have ended."""
         members = self._book.groups.get(group_of(text).name)
         while members is not None and (state := members.next_held()) is not None:
-            if not self._gets_place(state, members, group_of(state.job.group or "")):
+            if not self._give_place(state, members, group_of(state.job.group or "")):
                 return
             members.take_held()
             self._queue(state, at, lanes)
@@ -223,8 +228,11 @@ class BlockedJobs:
             self._dependents.clear()
             self._due.clear()
 
-    def _take(self, state: JobState, known: Mapping[str, Ended], at: float) -> bool:
-        """Note how jobs ended that this one needs; return whether it is released now."""
+    def _note_ends(self, state: JobState, known: Mapping[str, Ended], at: float) -> bool:
+        """Note how jobs ended that this one needs: it is released, skipped or blocked still.
+
+        Returns whether it is released now.
+        """
         self._note(state)
         needs = needs_of(state.job)
         for need in needs:
@@ -251,7 +259,7 @@ class BlockedJobs:
 
     def _release(self, state: JobState, at: float, lanes: dict[int, Lane]) -> None:
         """Queue a job whose needs are met, unless its group holds it back."""
-        if self.admits(state, at):
+        if self.admit_or_hold(state, at):
             self._queue(state, at, lanes)
 
     def _queue(self, state: JobState, at: float, lanes: dict[int, Lane]) -> None:

@@ -2,8 +2,8 @@
 
 Both carry a count of failures. A failure raises both, so the one that also failed with others
 has the higher count: it is the culprit. While the counts are equal the culprit is unknown; the
-job is retried on its builder, and at the third equal failure it is reset, so that it may land
-elsewhere.
+job is retried on its builder, and from ``JOB_RESET_THRESHOLD`` equal failures on it is reset, so
+that it may land elsewhere.
 
 Source: ``judge_failure`` and ``recover_failure`` of buildmaster/manager.py (2025).
 """
@@ -14,7 +14,11 @@ from typing import Literal
 
 import msgspec
 
+#: equal counts from which a job is reset: before, a failure that can be retried (not one at
+#: dispatch) may have passed by the next scan, on the same builder
 JOB_RESET_THRESHOLD = 3
+#: failures with which a builder that is to blame is taken out of service: with fewer it may have
+#: met bad jobs alone
 BUILDER_FAILURE_THRESHOLD = 5
 
 BuilderAction = Literal["dirty", "fail"]
@@ -31,7 +35,8 @@ JOB_ACTIONS: tuple[JobAction | None, ...] = (None, "reset", "fail")
 class Judgement(msgspec.Struct, frozen=True):
     """What is done to both. None: nothing, the next scan retries."""
 
-    #: dirty: clean it before its next job; fail: take it out of service
+    #: dirty: clean it before its next job (which a farm does after every job or never, so here
+    #: nothing follows from it); fail: take it out of service
     builder_action: BuilderAction | None = None
     #: reset: requeue; fail: end as failed
     job_action: JobAction | None = None

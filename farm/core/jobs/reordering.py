@@ -128,6 +128,8 @@ class Reorderer:
 
     def _rekey_execution(self, state: JobState, at: float) -> None:
         waits = state.status is JobStatus.WAITING
+        # without intervals estimates stay those of the submission, so that a change of the policy
+        # changes the order by the policy alone
         if waits and state.inherited is None and self._book.rules.sort_every is not None:
             state.estimated_time = self._book.estimator.estimate(state.job)
         members = (state, *state.followers)

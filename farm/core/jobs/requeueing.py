@@ -16,11 +16,13 @@ again. The flag has this name from where the loss is noticed to ``give_back``. E
 
 *Judged failures.* Where failures are judged (``max_resets``), an attempt that failed (its job did,
 or its builder did not know of it) raises the counts of its job and of its builder. While they are
-equal the job is retried; the one with the higher count is to blame: the job fails, or the builder
-is cleaned, and at its fifth failure taken out of service. A success resets the builder's count to
-zero. A job that was being cancelled ends as cancelled, whatever the judgement; its builder is
-judged nevertheless. Failed attempts leave nothing to resume, so they are judged as Launchpad judges
-failures at dispatch.
+equal the job is retried; the one with the higher count is to blame: the job fails; or it is retried
+elsewhere, and the builder taken out of service once it has ``BUILDER_FAILURE_THRESHOLD`` failures.
+Below that nothing is done to it: Launchpad would clean it, and here a builder does that after every
+job or never (``Builder.cleans``). A success resets the builder's count to zero. A job that was
+being cancelled ends as cancelled, whatever the judgement; its builder is judged nevertheless.
+Failed attempts leave nothing to resume, so they are judged as Launchpad judges failures at
+dispatch.
 """
 
 from __future__ import annotations

@@ -138,6 +138,8 @@ class BuilderBook:
             slot.running = None
             if lane is not None:
                 lanes[id(lane)] = lane
+        # what needed those jobs follows when the event is over (``Scheduler._follow``): a builder
+        # that is gone offers no slot for which it would have to be released before
         self._canceller.fail_fast(at)
         self._dispatcher.fill_lanes(lanes.values(), at)
         self._dispatcher.look_again(at)

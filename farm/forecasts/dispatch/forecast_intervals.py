@@ -40,11 +40,14 @@ MEDIAN = LEVELS.index(0.5)
 
 #: the share of jobs that are to be dispatched before P10, and after P90
 OUTSIDE = 0.1
-#: past errors from which a range is proven
+#: past errors from which a range is proven: two of them are expected on each side of it, and of
+#: fewer a range that is far too narrow would often miss none
 LEAST = 20
 #: past forecasts of a group whose share that held is told
 LATELY = 100
-#: by how much the logarithm of a scale moves after an error, at most, in all groups together
+#: by how much the logarithm of a scale moves after an error, at most, in all groups together: a
+#: range that is too narrow by half is right after three misses, and one miss by chance is forgotten
+#: after nine hits
 STEP = 0.3
 #: the largest logarithm of a scale
 FARTHEST = 1.0
@@ -52,9 +55,11 @@ FARTHEST = 1.0
 LEAST_SPREAD = 2.0
 #: forecasts of waits between two of these (seconds) have errors in common
 HORIZONS = (60.0, 300.0, 1800.0, 7200.0)
-#: rollouts of which the middle four fifths differ by less than this share of their median are alike
+#: rollouts of which the middle four fifths differ by less than this share of their median are
+#: alike: nothing that they draw matters, so what will decide may be unknown to them
 SURE = 0.05
-#: the share of a platform's last forecasts that held, from which such rollouts are trusted
+#: the share of a platform's last forecasts that held, from which such rollouts are trusted: ranges
+#: that are right hold eight times of ten, and LATELY such by chance hardly ever less than this
 TRUSTED = 0.7
 #: tolerance: a certain estimate is met exactly except for rounding
 ROUNDING = 1e-6
@@ -149,7 +154,7 @@ class ForecastCalibration:
         known = [its for name in groups if (its := self.memory.groups.get(name)) is not None]
         proven = [its for its in known if its.errors >= LEAST]
         # the narrowest group of which enough is known, else the widest
-        basis = (proven or known or [GroupMemory()])[-1 if proven else 0]
+        basis = proven[-1] if proven else (known or [GroupMemory()])[0]
         return WaitRange(
             p10_time=found[0],
             p90_time=found[-1],

@@ -46,6 +46,7 @@ class WaitingColumns(msgspec.Struct, frozen=True, eq=False):
         return cls(
             tuple(Platform(*key) for key in seen),
             np.array(codes, dtype=np.int32),
+            # an unknown one adds nothing, as in Launchpad (``OVERDUE_GUESS_S`` is of running ones)
             np.array([job.duration_s or 0.0 for job in jobs], dtype=np.float64),
         )
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-#: from which to which multiple of an estimate a wait may be, before any error is known: a guess
+#: from which to which multiple of an estimate a wait may be, before any error is known: a guess, to
+#: say no more than its order of magnitude, and replaced by the errors as soon as there are enough
 GUESSED = (0.5, 2.0)
 
 

@@ -60,8 +60,8 @@ DECLARED = "declared time, as the kind's came out"
 BETWEEN = "between the kind's median and its declared times"
 #: runs of a kind after which a change of them is looked for: looking costs as much as learning
 LOOKS_EVERY = 4
-#: entries of errors with which jobs have kinds of their own: that of all, and of more than one
-SEVERAL_KINDS = 2
+#: entries of errors beyond which jobs have kinds of their own: ``ALL``, and a single kind
+ONE_KIND = 2
 #: whose errors are those of all kinds
 ALL = "\x1fall kinds"
 #: in the place of a ratio, of a run without a declared time: so the last n ratios are those of the
@@ -143,7 +143,7 @@ class Learned(RuntimeEstimator):
         elif declared in self._runs:
             _remember(self._runs, declared, UNDECLARED, KEPT_OF_KIND)
         tries = self._errors[job.kind].get(KIND, Errors()).tries
-        if len(self._errors) > SEVERAL_KINDS and tries % LOOKS_EVERY == 0:
+        if len(self._errors) > ONE_KIND and tries % LOOKS_EVERY == 0:
             of_kind = self._runs[f"kind {job.kind}"]
             recent = runs_since_change(of_kind)
             if recent is not None:

@@ -23,13 +23,15 @@ MISSED_BEATS = 2
 class Patience(msgspec.Struct, frozen=True):
     """How long the scheduler waits before it does something about silence (real seconds)."""
 
-    #: a host that says nothing for so long is lost
+    #: a host that says nothing for so long is lost (the scenario's ``live.lost_after``)
     silence: float = 5.0
     #: a command that should show in heartbeats by now
     grace: float = 2.0
-    #: a host that beats but leaves its commands untouched for so long is lost
+    #: a host that beats but leaves its commands untouched for so long is lost: its Celery process
+    #: hangs. Longer than ``silence``: one that is only busy with its commands beats, too
     stuck: float = 20.0
-    #: how often an attempt is sent before it is given up
+    #: how often an attempt is sent, the first time counted, before it is given up: a host that
+    #: shows none of so many will hardly show the next one
     sendings: int = 4
 
     @property

@@ -150,6 +150,9 @@ class InboxEntry(msgspec.Struct, frozen=True, gc=False):
 class Inbox:
     """Reads envelopes in order and drops those that were sent twice or cannot be believed.
 
+    Of the stream ``reports`` those that were sent twice are dropped by ``Hosts``, which knows from
+    which life of its host each is.
+
     Args:
         cursor: the last entries read by an earlier scheduler.
         set_aside: entries that are not read again, as pairs of stream and id.

@@ -217,6 +217,7 @@ def _outcomes(jobs: JobTable, causes: Coded, rows: Numbers, pipeline: Numbers, c
     """Return the outcome of each pipeline."""
     outcome = _joined(jobs.parts("outcome"))
     cancelled = _is_one_of(outcome, ("cancelled",)) & ~_is_one_of(causes, CONSEQUENCES)
+    # in the order of OUTCOMES: a later one overwrites
     applies: dict[PipelineOutcome, Flags] = {
         "failed": _is_one_of(outcome, ("failed",)),
         "cancelled": cancelled,

@@ -25,6 +25,9 @@ T = TypeVar("T")
 APART = 10_000_000
 #: fates that are looked at for one that agrees with what is known
 MAX_TRIES = 1_000
+#: between the numbers of two fates that are looked at for one builder: more than the builders of a
+#: pool as a rule, so that what one is given is not what another has
+STRIDE = 1_000
 
 
 def are_drawn(specs: Iterable[PoolSpec]) -> bool:
@@ -106,7 +109,7 @@ def _longer_than(least: float, draw: Callable[[int], float], builder: Builder) -
     """Return a draw that is longer than what is known; the longest one if none is."""
     longest = 0.0
     for tries in range(MAX_TRIES):
-        found = draw(builder.index + MAX_TRIES * tries)
+        found = draw(builder.index + STRIDE * tries)
         if found > least:
             return found
         longest = max(longest, found)

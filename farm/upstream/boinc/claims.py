@@ -22,7 +22,8 @@ from farm.upstream.boinc.records import (
     updated_variance,
 )
 
-#: a version's average counts from this number of samples on
+#: samples of a version's average: the ladder and the mean of a class take one with more than these,
+#: scales one with as many, as in the original
 MIN_VERSION_SAMPLES = 100
 #: a host is on probation until this number of its results in a row were valid
 CONSECUTIVE_VALID_TO_SCALE = 10

@@ -4,10 +4,12 @@
    version, else that of the version on all hosts, else the host's *benchmark*, which is the speed
    that its client measured of one of its processors. It gives a speed.
 2. ``capped`` limits the speed that a host's own history shows, as a short one may hold freak
-   results: to 250 times the speed that was assumed without it.
+   results: to ``SPEED_RATIO_LIMIT`` times the speed that was assumed without it.
 3. ``compare`` blends that speed with the plan, which is what the version claims for itself. The
    more results there are, the less the plan counts. ``choose`` takes the version that is fastest by
-   this figure. The winner's speed is that of its history, now capped relative to the blend.
+   this figure, and that is all that the blend is for: the winner's speed is that of its history,
+   now capped relative to the blend. Where a host has one version, as in a farm, only the cap is
+   left of it.
 4. ``wall_time`` divides the job's size by the speed, and by the share of the time in which the host
    computes.
 
@@ -31,7 +33,8 @@ from farm.upstream.boinc.records import (
     ratio,
 )
 
-#: a host's history makes it at most this much faster than assumed
+#: a host's history makes it at most this much faster than assumed: a few freak results (jobs that
+#: ended at once) would promise that it does any job at once
 SPEED_RATIO_LIMIT = 250.0
 #: a GPU without any history counts like this number of processors
 GPU_TO_CPU = 10.0
@@ -113,7 +116,7 @@ def climb_ladder(
 
 
 def capped(speed: Speed, assumed_flops: float) -> Speed:
-    """Return the speed, at most 250 times the assumed one if it is from the host's own history.
+    """Return the speed; one of the host's own history is limited relative to the assumed one.
 
     The average over all hosts has too many results to be freakish, so it is not capped.
     """
@@ -278,7 +281,7 @@ def anonymous_speed(
     """Return the speed of a host's own version; no claim (0) means its benchmark.
 
     Its history counts from more than ``host_samples`` samples on if the mean time per size is not
-    0, and makes it at most 250 times faster than claimed.
+    0, and makes it at most ``SPEED_RATIO_LIMIT`` times faster than claimed.
     """
     client = claimed_flops or benchmark
     if et is None or et.n <= host_samples or et.avg <= 0 or client <= 0:

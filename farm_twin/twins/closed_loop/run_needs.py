@@ -13,8 +13,9 @@ A run that was tried again has jobs of a further attempt, which people or script
 have seen the end of the first one: the first jobs of an attempt need all of the one before, and
 come as long after it as they were recorded to.
 
-Every need's condition is that it ended: the records have only jobs that did run, so what a failed
-job would have skipped is not among them.
+The condition of every need that is inferred is that it ended: the records have only jobs that did
+run, so what a failed job would have skipped is not among them. Needs that the records name keep the
+conditions that they have there.
 
 Where a job's system says what it needs, that holds, and the times are only compared with it.
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -100,7 +101,7 @@ def test_no_declared_time_of_before_a_change_is_kept() -> None:
         distribution.estimate(one)
         ended = EndedAttempt(one, ONE, 600.0 * number, 600.0 * number + time, "succeeded", None)
         distribution.learn_attempt(ended)
-    dump = distribution.dump()
+    dump: Any = distribution.dump()
     assert set(dump["ended_declared"]["build"]) < set(dump["ended_by_kind"]["build"])
     kept = dump["statistics"]["runs"]
     pairs = zip(kept["declared build"], kept["kind build"], strict=True)

@@ -49,7 +49,8 @@ from farm.core.state.working_state import JobState, Slot
 
 Urgency = tuple[int, int, float, Instant, int]
 
-#: this many leading items of an urgency express fairness; the rest makes siblings take turns
+#: this many leading items of an urgency express fairness: its level, and the two of its
+#: ``node_score.score``; the rest makes siblings take turns
 TIE = 3
 
 #: since when a slot serves a node that it has never served
