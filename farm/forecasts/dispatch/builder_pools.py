@@ -12,7 +12,7 @@ from farm.forecasts.dispatch.view import BuilderView, JobView
 from farm.upstream.launchpad import Rules
 
 OVERDUE_GUESS_S = 120.0
-"""A job that has outrun its estimate is assumed to end in so many seconds, however late it is.
+"""A job that has outrun its estimate is assumed to end in this many seconds, however late it is.
 
 So is a running job without an estimate; a waiting one without counts as no work at all, since
 Launchpad sums what it knows. These are rules of its formula. Run-time estimators have an

@@ -31,7 +31,7 @@ class Patience(msgspec.Struct, frozen=True):
     #: hangs. Longer than ``silence``: one that is only busy with its commands beats, too
     stuck: float = 20.0
     #: how often an attempt is sent, the first time counted, before it is given up: a host that
-    #: shows none of so many will hardly show the next one
+    #: shows none of these will hardly show the next one
     sendings: int = 4
 
     @property
