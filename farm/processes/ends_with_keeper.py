@@ -15,6 +15,7 @@ import sys
 import threading
 
 from farm.processes.child import ORPHANED
+from farm.processes.module_command import module_command
 
 #: real seconds between the closing of the pipe and the hard end
 LAST_CHANCE = 5.0
@@ -22,7 +23,7 @@ LAST_CHANCE = 5.0
 
 def command_with_keeper(*words: str) -> list[str]:
     """Return the command line that runs a module (the first word) on our interpreter so."""
-    return [sys.executable, "-m", "farm.processes.ends_with_keeper", *words]
+    return module_command("farm.processes.ends_with_keeper", *words)
 
 
 def watch() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import queue
 import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,6 +14,7 @@ import msgspec
 from farm.core.state.snapshot import FarmSnapshot
 from farm.forecasts.dispatch.at_submission import Forecast
 from farm.forecasts.dispatch.recent_arrivals import RecentArrivals
+from farm.processes.module_command import module_command
 
 #: after a request the process rests as long as that took, but no longer than this (real seconds)
 MAX_REST = 2.0
@@ -65,7 +65,7 @@ class RolloutProcess:
     def start(self) -> None:
         """Start it; raises OSError if that is impossible."""
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "farm.app.forecasts.rollout_process", str(os.getpid())],
+            module_command("farm.app.forecasts.rollout_process", str(os.getpid())),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )

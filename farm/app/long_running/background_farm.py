@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from farm.metrics.targets import forget_targets
 from farm.processes import locks
 from farm.processes.identity import is_alive
 from farm.processes.log_files import last_line
+from farm.processes.module_command import module_command
 
 #: real seconds between two looks at a process that is not our child
 LOOK_INTERVAL = 0.1
@@ -103,7 +103,7 @@ def start_in_background(
 
     Raises the process's last message if it ended instead.
     """
-    command = [sys.executable, "-m", "farm", "up", str(scenario), "--foreground"]
+    command = module_command("farm", "up", str(scenario), "--foreground")
     # the URL may hold a password: not for the list of processes
     environment = os.environ | ({"FARM_REDIS_URL": redis} if redis else {})
     path = folder / "farm.log"

@@ -1,0 +1,14 @@
+"""Processes of this project in a user's folder."""
+
+import subprocess
+
+from farm.processes.module_command import module_command
+
+
+def test_a_file_of_the_users_takes_the_place_of_no_module(tmp_path):
+    """A farm is started in any folder: one that has a ``re.py`` once kept all builders away."""
+    for name in ("re", "queue", "farm"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong module')\n")
+    command = module_command("farm.processes.identity")
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
