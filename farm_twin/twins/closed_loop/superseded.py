@@ -18,6 +18,7 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from hashlib import blake2b
+from itertools import accumulate
 from operator import attrgetter
 from typing import Final, NamedTuple
 
@@ -167,9 +168,10 @@ def superseded(
             whole = templates[workflow].gone_on(attempt)
             drawn += 1
         played.append(msgspec.structs.replace(whole, group=_group_of(attempt)))
+    starts = _Starts(attempts)
     for run in runs:
         if run.name in cut:
-            more = list(templates[run.workflow].missing(run, cut[run.name]))
+            more = list(templates[run.workflow].missing(run, cut[run.name], starts))
             added += len(more)
             played += more
     played.sort(key=attrgetter("arrived_at"))
@@ -280,6 +282,27 @@ def _ends_there(run: _Run, at: float) -> bool:
     return not is_open and last_end >= at - max(CANCELLING, run.tolerance)
 
 
+class _Starts:
+    """Up to which arrivals the jobs of each platform had started."""
+
+    def __init__(self, attempts: Sequence[Attempt]) -> None:
+        arrivals: dict[str, list[tuple[float, float]]] = defaultdict(list)
+        for attempt in attempts:
+            if attempt.started_at is not None:
+                arrivals[attempt.platform].append((attempt.started_at, attempt.arrived_at))
+        self._started: dict[str, list[float]] = {}
+        self._reached: dict[str, list[float]] = {}
+        for platform, pairs in arrivals.items():
+            pairs.sort()
+            self._started[platform] = [started for started, _ in pairs]
+            self._reached[platform] = list(accumulate((arrived for _, arrived in pairs), max))
+
+    def reached(self, platform: str, at: float) -> float:
+        """Return the latest arrival of the jobs that had started by then."""
+        count = bisect_right(self._started.get(platform, []), at)
+        return self._reached[platform][count - 1] if count else -np.inf
+
+
 class _Template:
     """What the runs of a workflow consist of."""
 
@@ -325,10 +348,11 @@ class _Template:
             attempt, started_at=started_at, finished_at=ends_at, result="succeeded"
         )
 
-    def missing(self, run: _Run, cut_at: float) -> Iterator[Attempt]:
+    def missing(self, run: _Run, cut_at: float, starts: _Starts) -> Iterator[Attempt]:
         """Yield the jobs that a run which was cancelled then would have had, too.
 
-        Runs differ: one that was due before, and had not come, is none of this run's.
+        Runs differ: one that should have started before, as jobs that came later did, is none of
+        this run's. One that waited may be: not all systems tell of what was cancelled so.
         """
         known: dict[str, str] = {}
         failed: set[str] = set()
@@ -356,7 +380,8 @@ class _Template:
                 needs = [need for need in self._needs(kind) if known.get(need)]
                 released_at = max((ends.get(need, np.inf) for need in needs), default=run.began_at)
                 due_at = released_at + self._delay(kind) + max(STARTING, run.tolerance)
-                if due_at < cut_at and not self.platforms[kind].group:
+                like = self.platforms[kind]
+                if due_at < starts.reached(like.platform, cut_at) and not like.group:
                     known[kind] = ""
                     continue
                 known[kind] = _added_id(run, kind)

@@ -201,7 +201,7 @@ def attempt_of(
     run: int, kind: str, came: float, ended: float, result: str = "succeeded"
 ) -> Attempt:
     """Return an attempt of a run on a branch, which starts at once."""
-    began = 10_000.0 * (run // 2)
+    began = 10_000.0 * (run % 100 // 2)
     return msgspec.convert(
         {
             "id": f"{run}-{kind}", "submitted_at_s": began + came, "eligible_at_s": began + came,
@@ -224,6 +224,7 @@ def test_a_job_that_was_due_before_its_run_was_cancelled_is_not_added() -> None:
         if not is_cut:
             attempts.append(attempt_of(run, "test 2", late + 92, late + 160))
             attempts.append(attempt_of(run, "package", late + 162, late + 190))
+    attempts += [attempt_of(100 + run, "other", 180, 190) for run in (0, 2, 4)]
     load = with_needs(attempts)
     replay = superseded(load.attempts, load.needs)
     recorded = {attempt.id for attempt in attempts}
