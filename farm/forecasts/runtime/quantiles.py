@@ -4,7 +4,9 @@ Besides an estimator this keeps, per kind, what the last attempts took and what 
 before. A run time is the time that such an estimate stands for, times one of the observed factors
 around it, so any estimator becomes a distribution: the oracle's is certain, the declared times'
 shows how well submitters know their jobs. Long attempts end late: those that run must count as
-well (``survival``). There is no random generator here: rollouts draw.
+well (``survival``). Where jobs have no kinds, those that wait may be of another sort than what has
+ended: their declared times tell, all together (``_History.shift_of``). There is no random generator
+here: rollouts draw.
 """
 
 from __future__ import annotations
@@ -187,6 +189,37 @@ class _History:
         entered = bounds * seen_from(running.began, present, self.since)
         return survival(line.factors, line.factors * ended, bounds, entered)
 
+    def shift_of(self, line: ErrorLine, estimates: Floats, going: Floats) -> float:
+        """Return by which factor some jobs together last longer than the line says of each.
+
+        Each estimate errs, so the line is flat: a large one is more often too large. The errors of
+        many cancel out. If they are larger or smaller as a whole than the estimates behind the
+        line, so are their run times, as far as estimates follow run times: by the slope of the one
+        over the other, which is 1 where an estimate is the truth times chance. What chance makes of
+        the difference does not count (James and Stein 1961).
+
+        Args:
+            line: by which each of the jobs is forecast.
+            estimates: of the jobs.
+            going: those of the attempts that run.
+        """
+        least, work = self._least(), np.array(self.work)
+        ended, took = np.log(np.maximum(work / np.array(self.ratios), least)), np.log(work + least)
+        its = np.log(np.clip(estimates, least, LONGEST))
+        among = float(took.var())
+        if among <= 1e-12 or line.exponent >= 1.0:
+            return 1.0
+        follows = float((took - took.mean()) @ (ended - ended.mean())) / len(took) / among
+        # of what has ended in a window of time, long attempts are not missing
+        if self.since == -math.inf:
+            ended = np.append(ended, np.log(np.clip(going, least, LONGEST)))
+        difference = float(its.mean() - ended.mean())
+        chance = float(ended.var()) * (1.0 / len(ended) + 1.0 / len(its))
+        if difference**2 <= chance:
+            return 1.0
+        difference *= 1.0 - chance / difference**2
+        return math.exp((1.0 - line.exponent) * min(max(follows, 0.0), 1.0) * difference)
+
     def _least(self) -> float:
         # tiny values count as zero: one job of no length must not turn the line
         return max(statistics.median(self.work) / 100, SMALLEST)
@@ -281,7 +314,7 @@ class RuntimeDistribution(RuntimeEstimator):
     all kinds (``young_kinds``); others of a kind with fewer than ``MIN_RUNS`` attempts from those
     of all kinds. If all of them are too few, the estimate is taken as certain. Where the estimator
     has found out that declared times tell how long a kind's jobs are, the line is through these:
-    its own earlier estimates were made without them.
+    its own earlier estimates were made without them. So it is where jobs have no kinds.
     """
 
     learns = True
@@ -377,10 +410,13 @@ class RuntimeDistribution(RuntimeEstimator):
         of_runs = self._of_runs(job, builder)
         estimate = self.estimator.estimate(job, builder) * speed_of(builder)
         history = self._kinds.get(name := sort_of(job))
-        if job.declared_time and self.estimator.basis(job, builder).declared:
-            other = self._declared.get(name)
-            if other is not None and len(other.work) >= MIN_RUNS:
-                history, estimate = other, job.declared_time
+        other, declared = self._declared.get(name), job.declared_time
+        if other is not None and declared and is_time(declared):
+            known = len(other.work)
+            # without kinds nothing else tells jobs apart
+            only = known >= FEW and not self.has_kinds
+            if only or (known >= MIN_RUNS and self.estimator.basis(job, builder).declared):
+                history, estimate, of_runs = other, declared, False
         few = history is not None and len(history.work) < FEW and history.contain(estimate)
         if of_runs and few and (made := self._of_young(name, estimate, young)) is not None:
             return made

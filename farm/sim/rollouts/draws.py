@@ -8,7 +8,7 @@ policy changes.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from statistics import NormalDist
 from typing import NamedTuple
@@ -26,7 +26,7 @@ from farm.forecasts.runtime.quantiles import (
     sort_of,
 )
 from farm.forecasts.runtime.survival import TAIL, Running, Survival
-from farm.forecasts.runtime.young_kinds import YoungKinds
+from farm.forecasts.runtime.young_kinds import FEW, YoungKinds
 
 #: minimum number of factors from which a rollout draws, or half of them
 LEAST_STRETCH = 20
@@ -97,6 +97,8 @@ class RunTimes:
         # by history
         self._lines: dict[int, ErrorLine] = {}
         self._young: YoungKinds | None = None
+        #: estimates of what runs
+        self._going: dict[int, Floats] = {}
         self._survivals: dict[int, Survival] = {}
         self._learn_of_running()
         u = Uniforms(seed, "remaining", [one.job.id for one in running]).of(range(count))
@@ -144,11 +146,25 @@ class RunTimes:
                 self._survivals[key] = young.survival(running)
             else:
                 line = found.history.line_with(running, of_runs=found.of_runs)
+                self._going[key] = estimates
                 self._lines[key], self._survivals[key] = line, found.history.survival(line, running)
 
     def spread(self, job: Job, builder: Builder | None = None) -> RunTimeSpread | None:
         """Return what a job's run time is drawn from, by what runs as well; None: it is certain."""
         return self.learned.spread(job, builder, self._lines, self._young)
+
+    def shift_of(self, spread: RunTimeSpread, estimates: Floats) -> float:
+        """Return by which factor jobs of a history together last longer than each is expected to.
+
+        Kinds tell more of jobs than how long they are declared to be, so only without kinds.
+        """
+        history = spread.history
+        if isinstance(history, YoungKinds) or spread.of_runs or self.learned.has_kinds:
+            return 1.0
+        if history.is_certain or len(history.work) < FEW:
+            return 1.0
+        line = self._lines.get(id(history)) or history.line(of_runs=False)
+        return history.shift_of(line, estimates, self._going.get(id(history), np.zeros(0)))
 
     def _survival_of(self, spread: RunTimeSpread) -> Survival:
         """Return the distribution of a history's factors, with its running attempts."""
@@ -207,6 +223,16 @@ def _equally_likely(values: Floats, weights: Floats) -> Floats:
     return np.asarray(np.diff(found.reshape(count, size + 1), axis=1) * size)
 
 
+class _Row(NamedTuple):
+    """What a job is drawn from: an expected time, a history, and the place of a common error."""
+
+    time: float
+    history: int | None
+    error: int
+    #: from which the time was made
+    estimate: float
+
+
 class ServiceTimes:
     """Drawn service times of waiting jobs, on a builder of speed 1: by rollout and job."""
 
@@ -216,14 +242,17 @@ class ServiceTimes:
         factors: dict[int | None, Floats] = {None: np.ones((count, 1))}
         #: errors that jobs have in common, and their deviations: a place for each
         common: dict[tuple[str, float], int] = {("", 0.0): 0}
-        #: for jobs that are alike to the estimator: its estimate, their history, that place
-        known: dict[object, tuple[float, int | None, int]] = {}
+        #: for jobs that are alike to the estimator
+        known: dict[object, _Row] = {}
+        #: of each history, that of its first job
+        spreads: dict[int, RunTimeSpread] = {}
         rows = []
         for job, alike in zip(jobs, map(run_times.learned.alike, jobs), strict=True):
             if (row := known.get(alike)) is None:
                 found, history, error = run_times.spread(job), None, 0
                 if found is not None:
                     history = id(found.history)
+                    spreads.setdefault(history, found)
                     if found.common:
                         young = isinstance(found.history, YoungKinds)
                         shared = sort_of(job) if young else f"line {found.name}"
@@ -231,20 +260,34 @@ class ServiceTimes:
                     if history not in factors:
                         factors[history] = run_times.factors_of(found.name, found)
                 time = run_times.learned.estimate(job) if found is None else found.time
-                row = known[alike] = time, history, error
+                estimate = time if found is None else found.estimate
+                row = known[alike] = _Row(time, history, error, estimate)
             rows.append(row)
-        self._estimates = np.array([row[0] for row in rows], np.float64)
+        self._estimates = np.array([row.time for row in rows], np.float64)
+        self._shift(run_times, rows, spreads)
         self._factors = np.concatenate(list(factors.values()), axis=1)
         sizes = np.array([its.shape[1] for its in factors.values()], np.int64)
         place = {history: n for n, history in enumerate(factors)}
-        of_job = np.array([place[row[1]] for row in rows], np.int64)
+        of_job = np.array([place[row.history] for row in rows], np.int64)
         # by job: the index of its first factor, and how many it has
         self._begins, self._sizes = (sizes.cumsum() - sizes)[of_job], sizes[of_job]
-        self._kinds = np.array([row[2] for row in rows], np.int64)
+        self._kinds = np.array([row.error for row in rows], np.int64)
         u = Uniforms(seed, "kind", [name for name, _ in common]).of(range(count))
         normal = NORMAL[(u * len(NORMAL)).astype(np.int64)]
         #: by rollout and error; 1 where there is none
         self._errors = np.exp(normal * [deviation for _, deviation in common])
+
+    def _shift(
+        self, run_times: RunTimes, rows: Sequence[_Row], spreads: Mapping[int, RunTimeSpread]
+    ) -> None:
+        """Let jobs without kinds last as long as the declared times of all of them say together."""
+        if run_times.learned.has_kinds:
+            return
+        histories = np.array([-1 if row.history is None else row.history for row in rows])
+        estimates = np.array([row.estimate for row in rows])
+        for history, spread in spreads.items():
+            places = np.flatnonzero(histories == history)
+            self._estimates[places] *= run_times.shift_of(spread, estimates[places])
 
     def of(self, number: int, row: Floats | None = None) -> Floats:
         """Return those of a rollout, in the order of the jobs, in a row if one is given."""
