@@ -7,6 +7,13 @@ import pytest
 from farm.core.errors import allowed_by
 from farm.core.fields import FieldError, fields_of, record_of
 from farm.core.model import Cause, Job
+from farm.core.rules import SchedulingRules
+from farm.forecasts.runtime.interface import EstimatorOptions
+from farm.live.protocol.failure_detection import Patience
+from farm.live.settings import LiveSettings
+from farm.scenario.model import Live
+from farm.scenario.scheduling import RuntimeOptions, Scheduling
+from farm.upstream.boinc.records import MIN_HOST_SAMPLES
 
 
 @pytest.mark.parametrize(
@@ -46,3 +53,12 @@ def test_the_field_that_is_missing_or_wrong_is_named(given: dict, refused: tuple
     name, beginning = refused
     assert raised.value.name == name
     assert str(raised.value).startswith(beginning)
+
+
+def test_defaults_that_two_rooms_write_agree():
+    """The core and live processes know no scenario: each has its own default of these."""
+    runtime, live = RuntimeOptions.model_construct(), Live.model_construct()
+    assert Scheduling.model_construct().retries == SchedulingRules().retries
+    assert runtime.host_samples == EstimatorOptions().host_samples == MIN_HOST_SAMPLES
+    assert live.lost_after == Patience().silence
+    assert live.heartbeat == LiveSettings().beat_interval
