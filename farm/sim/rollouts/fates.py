@@ -61,10 +61,11 @@ def _at(draw: Callable[[int], T], by: int, number: int) -> T:
 def snapshot_of_rollout(snapshot: FarmSnapshot, specs: Sequence[PoolSpec]) -> FarmSnapshot:
     """Return the farm with other fates of its builders; ``specs``: the rollout's own pools."""
     by_name = {spec.name: spec for spec in specs}
+    longest: dict[str, float] = {}
     return msgspec.structs.replace(
         snapshot,
         builders=tuple(_present(record, by_name, snapshot.at) for record in snapshot.builders),
-        pools=tuple(_booting(record, by_name, snapshot.at) for record in snapshot.pools),
+        pools=tuple(_booting(record, by_name, snapshot.at, longest) for record in snapshot.pools),
     )
 
 
@@ -80,8 +81,14 @@ def _present(record: BuilderRecord, specs: Mapping[str, PoolSpec], at: float) ->
     )
 
 
-def _booting(record: PoolCounts, specs: Mapping[str, PoolSpec], at: float) -> PoolCounts:
-    """Return a pool whose booting builders come when others come, which boot as long."""
+def _booting(
+    record: PoolCounts, specs: Mapping[str, PoolSpec], at: float, longest: dict[str, float]
+) -> PoolCounts:
+    """Return a pool whose booting builders come when others come, which boot as long.
+
+    ``longest``: by pool, the longest delay that was found where none is long enough, which need
+    not be looked for again: a boot may be overdue, and then all of its pool are.
+    """
     spec = specs.get(record.name)
     if spec is None or not are_drawn([spec]):
         return record
@@ -94,7 +101,12 @@ def _booting(record: PoolCounts, specs: Mapping[str, PoolSpec], at: float) -> Po
             delay = other.boot_delay
             if spec.boot_delay is not None:
                 waited = at - request.at - spec.boot_time
-                delay = _longer_than(waited, spec.boot_delay, builder)
+                if waited >= longest.get(spec.name, float("inf")):
+                    delay = longest[spec.name]
+                else:
+                    delay = _longer_than(waited, spec.boot_delay, builder)
+                    if delay <= waited:
+                        longest[spec.name] = delay
             builder = msgspec.structs.replace(
                 builder,
                 boot_delay=delay,

@@ -298,7 +298,7 @@ class _Common:
         fork, base, truthful = self.fork, self.base, self.fork.truthful
         specs: Sequence[PoolSpec] = self.specs
         if fork.draws_fates:
-            specs = fates.specs_of(specs, number)
+            specs = fates.specs_of(specs, (self.seed << 20) + number)
             base = fates.snapshot_of_rollout(base, specs)
         own = {
             v.job.id: v.job if truthful else no_truth(v.job, time)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -84,3 +85,29 @@ def test_the_same_seed_gives_the_same_fates() -> None:
     fork, _ = fork_at(losing(losses={"rate": "60/h"}), 50)
     first, second = (rollouts(lambda: fork, count=4, processes=1) for _ in range(2))
     assert first.dispatch_at.tolist() == second.dispatch_at.tolist()
+
+
+def test_another_seed_gives_other_fates() -> None:
+    """Else a second look with another seed would seem to confirm what the first one drew."""
+    fork, _ = fork_at(losing(losses={"rate": "60/h"}), 50)
+    one, other = (rollouts(lambda: fork, count=4, processes=1, seed=seed) for seed in (1, 2))
+    assert (one.dispatch_at != other.dispatch_at).any()
+
+
+def test_overdue_boots_are_looked_up_once() -> None:
+    """All builders of a pool may be late together: each would look at a thousand fates."""
+    wanted = losing(builders=8, boot_delay={"uniform": {"min": "0s", "max": "60s"}})
+    snapshot, _ = played(wanted, 2)
+    looked_at: list[int] = []
+
+    def delay(number: int) -> float:
+        looked_at.append(number)
+        return 30.0
+
+    late = msgspec.structs.replace(snapshot, at=1000.0)
+    (spec,) = pool_specs(wanted)
+    pool = msgspec.structs.replace(spec, boot_delay=delay)
+    (record,) = fates.snapshot_of_rollout(late, [pool]).pools
+    assert len(record.requested) > 1
+    assert {request.builder.boot_delay for request in record.requested.values()} == {30.0}
+    assert len(looked_at) <= fates.MAX_TRIES + 8
