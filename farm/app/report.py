@@ -183,8 +183,9 @@ def _of_runs(
         steps("comparing")
         found = compare(*runs, on_share=partial(steps.within, "comparing"))
         steps("drawing the comparison")
-        charts = trade_off_chart([*choices_of_comparison(found)], found.currency)
-        charts += comparison_charts(found, METRICS)
+        charts = comparison_charts(found, METRICS)
+        if not any(pair.not_comparable for pair in found.pairs):
+            charts = trade_off_chart([*choices_of_comparison(found)], found.currency) + charts
         head = ("", found.pairs[0].base_name, *(pair.other_name for pair in found.pairs))
         rows = [
             (name, base, *(f"{value}\n{against.plain}" for value, against in others))
@@ -311,7 +312,8 @@ def _of_sweep(given: SweepResult | str | Path, sweep: Sweep) -> str:
             f"{mean}{' ± ' * bool(half)}{half}\n{change.plain}" for mean, half, change in row.cells
         ]
         rows.append([", ".join(row.settings) or sweep.scenario, *map(str.rstrip, cells)])
-    first = trade_off_chart([*choices_of_sweep(sweep)], sweep.currency)
+    choices = [] if sweep.not_comparable else [*choices_of_sweep(sweep)]
+    first = trade_off_chart(choices, sweep.currency)
     day = ""
     if isinstance(given, SweepResult):
         advice = given.advice

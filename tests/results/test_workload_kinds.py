@@ -8,7 +8,8 @@ import pytest
 from rich.console import Console
 
 import farm
-from farm.results.comparison.comparison_tables import remarks
+from farm.results.comparison.comparison_answer import MEAN_WAIT, best_setting
+from farm.results.comparison.comparison_tables import matrix_of, remarks
 from farm.results.comparison.sweep_judgement import Played, judge
 from farm.results.report.words import of_run
 from farm.results.summary.summary_table import render_summary
@@ -63,6 +64,10 @@ def test_open_and_closed_runs_are_not_compared():
     compared = farm.compare(run(OPEN), run(CLOSED))
     assert "closed" in compared.answer
     assert compared.answer.endswith("waits, costs and numbers of jobs cannot be compared")
+    [pair] = compared.pairs
+    waits = {metric.metric: metric for metric in pair.metrics}["waiting_time mean"]
+    assert waits.difference is not None, "the figures are shown"
+    assert {found.verdict for found in (*pair.metrics, *pair.parts)} == {None}
 
 
 def test_of_two_closed_runs_it_is_told_what_users_get_done():
@@ -83,6 +88,9 @@ def test_a_sweep_says_it_of_its_settings():
         sweep = judge(Played("x", {"who": kinds}, [1], summaries), {"who": kinds[0]}, 0.01)
         told = " ".join([sweep.answer, *remarks(sweep)])
         assert expected in told
+        assert {row.verdict for row in sweep.rows} == {None}, "no setting is better than another"
+        assert best_setting(sweep, MEAN_WAIT) == (kinds[0],)
+        assert not any(row.best for row in matrix_of(sweep, [MEAN_WAIT])) or len(kinds) == 1
 
 
 @pytest.mark.slow

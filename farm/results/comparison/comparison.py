@@ -210,7 +210,7 @@ def _compare_pair(
         metrics.append(_compare_metric(metric, sides))  # resampling takes long
         on_metric()
     jobs = _job_by_job(found) if found.count else None
-    return PairComparison(
+    compared = PairComparison(
         base=base.label,
         other=other.label,
         worlds=(base.first.summary.world, other.first.summary.world),
@@ -224,6 +224,17 @@ def _compare_pair(
         base_name=base.name,
         other_name=other.name,
         workloads=(base.first.summary.workload, other.first.summary.workload),
+    )
+    return _without_verdicts(compared) if compared.not_comparable else compared
+
+
+def _without_verdicts(pair: PairComparison) -> PairComparison:
+    """Return the figures of two runs that cannot be compared: none of them is better."""
+    replace = msgspec.structs.replace
+    return replace(
+        pair,
+        metrics=tuple(replace(metric, verdict=None) for metric in pair.metrics),
+        parts=tuple(replace(part, verdict=None) for part in pair.parts),
     )
 
 

@@ -255,7 +255,7 @@ def best_setting(sweep: SweptSettings, metric: Metric) -> tuple[str, ...] | None
     if not choices:
         return None
     best = choices[0]
-    if len(choices) > 1 and metric.better is not None:
+    if len(choices) > 1 and metric.better is not None and not sweep.not_comparable:
         best = answer_of_choices(choices).choice or best
     return next(
         tuple(row.settings.values())

@@ -111,6 +111,7 @@ def _matrix(sweep: SweptSettings, metrics: Sequence[Metric]) -> Listing:
     """Return settings by metrics: each mean, its ±, and what it is against the baseline."""
     noisy, lines = len(sweep.seeds) > 1, [*matrix_of(sweep, metrics)]
     several = len(lines) > 1
+    has_frontier = several and not sweep.not_comparable
     columns = [*folding(*headings(sweep.axes))]
     for metric in metrics:
         columns += numbers(metric.name.replace("_", " "))
@@ -120,8 +121,8 @@ def _matrix(sweep: SweptSettings, metrics: Sequence[Metric]) -> Listing:
         row: list[str | Styled] = [*line.settings]
         for mean, half, against in line.cells:
             row += [mean, *[half] * noisy, *[against] * several]
-        rows.append([*row, *["*" if line.best else ""] * several])
-    columns += texts(*["frontier"] * several)
+        rows.append([*row, *["*" if line.best else ""] * has_frontier])
+    columns += texts(*["frontier"] * has_frontier)
     return Listing(columns, rows, first_to_go=("±", "frontier"))
 
 
@@ -139,7 +140,7 @@ def matrix_of(sweep: SweptSettings, metrics: Sequence[Metric]) -> Iterator[Matri
     by_setting: dict[tuple[str, ...], dict[str, SweepRow]] = {}
     for row in sweep.rows:
         by_setting.setdefault(tuple(row.settings.values()), {})[row.metric] = row
-    best = frontier([*choices_of_sweep(sweep)])
+    best = [] if sweep.not_comparable else frontier([*choices_of_sweep(sweep)])
     # a column has shares, or values where one of its baselines is 0
     valued = {row.metric for row in sweep.rows if row.difference and row.relative is None}
     for settings, rows in by_setting.items():
@@ -160,7 +161,7 @@ def _cells(row: SweepRow, *, whole: bool, shares: bool) -> tuple[str, str, Style
     cells = difference_cells(row.difference, relative, row.difference_interval, row.unit)
     between = f" ({cells[1]} to {cells[2]})" if whole and cells[1] != cells[2] else ""
     verdict = row.verdict or ""
-    shown = f"{cells[0]}{between} {verdict}"
+    shown = f"{cells[0]}{between} {verdict}".strip()
     if verdict == "same" or (verdict in STILL and cells[0] in UNSEEN):
         shown = "same"
     return mean, around, styled(shown, STYLES.get(verdict, ""))
@@ -285,7 +286,7 @@ def matrix_of_comparison(
             cells = difference_cells(one.difference, one.relative, one.interval, one.unit)
             verdict = one.verdict or ""
             is_same = verdict == "same" or (verdict in STILL and cells[0] in UNSEEN)
-            shown = "same" if is_same else f"{cells[0]} {verdict}"
+            shown = "same" if is_same else f"{cells[0]} {verdict}".strip()
             runs.append((readable(one.other, one.unit), styled(shown, STYLES.get(verdict, ""))))
         name = found[0].metric.replace("_", " ")
         yield name, readable(found[0].base, found[0].unit), runs

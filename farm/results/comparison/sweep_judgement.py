@@ -122,6 +122,8 @@ def _rows_of(
         if difference is None:
             continue
         place, base = places[settings], float(np.mean(table[places[bases[settings]]]))
+        pair = (*played.summaries[settings], *played.summaries[bases[settings]])
+        kinds = {figures.workload for figures in pair}
         method = f"paired t, Holm over {len(judged)}"
         interval = difference.interval(method, levels.get(settings, 0.0))
         rows[place] = msgspec.structs.replace(
@@ -131,7 +133,10 @@ def _rows_of(
             relative=difference.value / base if base else None,
             difference_interval=interval,
             p=difference.p,
-            verdict=verdict_of(metric, base, difference.value, interval, relevant, played.twin),
+            # an open workload and a closed one cannot be compared
+            verdict=verdict_of(metric, base, difference.value, interval, relevant, played.twin)
+            if len(kinds) == 1
+            else None,
         )
     return rows
 
