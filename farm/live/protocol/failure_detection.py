@@ -15,8 +15,8 @@ import msgspec
 from farm.live.protocol.roster import Dispatch, HostState, Roster
 from farm.live.wire.messages import Beat, HostCommand
 
-#: heartbeats in a row that do not show a started attempt before it counts as missing: when the
-#: first was written, the command may have been in the host's hands just then
+#: heartbeats in a row that do not show an attempt whose start was sent and is not confirmed, before
+#: it counts as missing: when the first was written, the host may just have taken the command
 MISSED_BEATS = 2
 
 
@@ -27,8 +27,8 @@ class Patience(msgspec.Struct, frozen=True):
     silence: float = 5.0
     #: a command that should show in heartbeats by now
     grace: float = 2.0
-    #: a host that beats but leaves its commands untouched for so long is lost: its Celery process
-    #: hangs. Longer than ``silence``: one that is only busy with its commands beats, too
+    #: a host that beats but leaves its commands untouched for so long (for ``silence``, if that is
+    #: longer) is lost: its Celery process hangs. One that is only busy with its commands beats, too
     stuck: float = 20.0
     #: how often an attempt is sent, the first time counted, before it is given up: a host that
     #: shows none of these will hardly show the next one
@@ -38,6 +38,11 @@ class Patience(msgspec.Struct, frozen=True):
     def gap(self) -> float:
         """How long hosts may go unheard: two heartbeats fit into the silence, so one is left."""
         return self.silence / 2
+
+    @property
+    def stuck_after(self) -> float:
+        """How long a host that beats may leave its commands: never less than one may be silent."""
+        return max(self.stuck, self.silence)
 
 
 class FailureDetector:
@@ -105,7 +110,7 @@ class FailureDetector:
             return again, lost, False
         if not queued:
             again.extend(self._missing_builders(host, beat, now))
-        stuck = queued > 0 and _oldest_command(host, beat) < now - self.patience.stuck
+        stuck = queued > 0 and _oldest_command(host, beat) < now - self.patience.stuck_after
         return again, lost, stuck
 
     def _missing(

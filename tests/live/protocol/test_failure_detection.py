@@ -87,6 +87,15 @@ def test_a_host_that_takes_no_builders_is_stuck(roster, failures):
     assert failures.check(host, beat(), 51.0, queued=1) == ([], [], True)
 
 
+def test_a_host_that_is_slow_is_not_lost_sooner_than_a_silent_one(roster):
+    """Who lets hosts be silent for a minute has slow ones, and they would be lost after 20 s."""
+    host = roster.arrive("h", "life", 0.0, HostUp())
+    roster.assign(host, PLAY, 0.0)
+    lenient = FailureDetector(roster, Patience(silence=60.0))
+    assert lenient.check(host, Beat(), 59.0, queued=1) == ([], [], False)
+    assert lenient.check(host, Beat(), 61.0, queued=1) == ([], [], True)
+
+
 def test_a_held_attempt_is_left_alone(roster, failures, host):
     """Named in the heartbeat, it is fine, confirmed or not."""
     roster.dispatch(host, START, 10.0)
