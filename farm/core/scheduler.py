@@ -32,7 +32,7 @@ from farm.core.pools.idleness import IdleTimers
 from farm.core.pools.keeper import PoolKeeper
 from farm.core.pools.planned_losses import PlannedLosses
 from farm.core.pools.spec import PoolSpec
-from farm.core.pools.unrunnable_jobs import WATCHED, PlatformGrace, UnrunnableJobs
+from farm.core.pools.unrunnable_jobs import CANCELLING, WATCHED, PlatformGrace, UnrunnableJobs
 from farm.core.rules import Choices, EndedAttempt, Estimator, SchedulingRules, teach
 from farm.core.state.working_state import BuilderState, JobState, JobStatus, Slot
 
@@ -103,6 +103,7 @@ class Scheduler:
         if rules.platform_grace is not None:
             watch = PlatformGrace(rules.platform_grace, self.canceller, self.keeper, alarms)
             look_after(WATCHED, self._handlers, watch.look)
+            look_after(CANCELLING, self._handlers, watch.forget_idle)
             self._lookers.append(watch.look)
         if rules.sort_every is not None and estimator.learns:  # else no key would change
             sorter = QueueSorter(rules.sort_every, self.book, self.reorderer, alarms)

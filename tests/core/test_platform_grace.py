@@ -53,6 +53,24 @@ def test_a_builder_within_the_grace_saves_the_queue(graced):
     assert farm.ring(600.0) == ["end a failed", "end b failed"]
 
 
+@pytest.mark.parametrize("by", ["request", "fail-fast"])
+def test_a_job_that_comes_after_all_were_cancelled_has_the_whole_grace(graced, by):
+    """It would fail early, by the time of jobs that are no longer wanted."""
+    farm = graced("x", fail_fast=True)
+    farm.submit("busy", matrix="m")
+    farm.submit("odd", platform=ARM, matrix="m")
+    if by == "request":
+        farm.cancel("odd")
+    else:
+        farm.finish("busy", "failed")
+    assert farm.waiting == []
+    farm.at = 90.0
+    farm.submit("late", platform=ARM)
+    since = farm.at - 1.0
+    assert "end late failed" not in farm.ring(since + 99.0)
+    assert farm.ring(since + 100.0) == ["end late failed"]
+
+
 def test_jobs_that_share_an_execution_fail_with_it(graced):
     """Each ends once."""
     farm = graced(dedup=True)

@@ -9,9 +9,9 @@ from farm.core.events import PoolSize, SchedulingChanged
 from farm.core.model import Platform
 from farm.core.policies import fifo
 from farm.core.pools.spec import MAX_STARTS, PoolSpec
-from farm.core.pools.unrunnable_jobs import PATIENCE
+from farm.core.pools.unrunnable_jobs import GIVEN_UP_AFTER
 
-WEEK = f"{PATIENCE:g}"
+WEEK = f"{GIVEN_UP_AFTER:g}"
 
 
 def fixed(**more) -> PoolSpec:
@@ -333,7 +333,7 @@ def test_a_job_that_no_builder_can_run_is_failed_at_the_end(ledger):
     farm.open()
     farm.submit("a")
     farm.submit("odd", platform=ODD)
-    assert farm.arrivals_end() == [f"alarm {farm.at - 1 + PATIENCE:g}"]
+    assert farm.arrivals_end() == [f"alarm {farm.at - 1 + GIVEN_UP_AFTER:g}"]
     assert farm.boot("p-1") == ["start a/1 on p-1.0"]
     assert farm.boot("p-2") == []
     assert farm.finish("a") == ["end a succeeded", "end odd cancelled"]
@@ -379,14 +379,14 @@ def test_a_pool_that_may_still_make_the_builder_is_waited_for(ledger):
     farm = ledger(pools=[planned(idle_timeout=5.0)])
     farm.submit("a")
     farm.submit("b")
-    assert farm.arrivals_end() == [f"alarm {2.0 + PATIENCE:g}"]
+    assert farm.arrivals_end() == [f"alarm {2.0 + GIVEN_UP_AFTER:g}"]
     farm.plan(start=1)
     assert farm.boot("p-1") == ["start a/1 on p-1.0"]
     farm.at = 1000.0
     assert farm.lose("p-1") == ["requeue a/1"]
-    assert farm.ring(2.0 + PATIENCE) == [f"alarm {1000.0 + PATIENCE:g}"]
+    assert farm.ring(2.0 + GIVEN_UP_AFTER) == [f"alarm {1000.0 + GIVEN_UP_AFTER:g}"]
     farm.plan(start=1)
-    assert farm.ring(1000.0 + PATIENCE) == ["end a cancelled", "end b cancelled"]
+    assert farm.ring(1000.0 + GIVEN_UP_AFTER) == ["end a cancelled", "end b cancelled"]
 
 
 def test_a_full_pool_of_broken_builders_is_not_waited_for(ledger):

@@ -15,7 +15,7 @@ from farm.core.model import Cause
 from farm.core.pools.keeper import PoolKeeper
 from farm.core.state.working_state import JobState, JobStatus
 
-PATIENCE = 7 * 86_400.0
+GIVEN_UP_AFTER = 7 * 86_400.0
 """Farm seconds without a running job after which the waiting jobs are given up.
 
 Longer than any pool that follows the week stays empty, so that jobs which wait for Monday's
@@ -28,8 +28,8 @@ class UnrunnableJobs:
 
     Blocked jobs are none of these: they are skipped, or released, when those end that they need.
     When nothing runs or boots, jobs that neither a present builder nor one that a pool may still
-    add could run are given up immediately; after ``PATIENCE`` without a running job, all of them
-    are: builders that come and go, or that may not take these jobs, do not make a run endless.
+    add could run are given up immediately; after ``GIVEN_UP_AFTER`` without a running job, all of
+    them are: builders that come and go, or that may not take these jobs, do not make a run endless.
     They end as cancelled, as nothing was tried; ``platform_grace`` is a limit that the user sets,
     and jobs that it ends have failed.
     """
@@ -52,7 +52,7 @@ class UnrunnableJobs:
             return
         if self._still_since is None:
             self._still_since = at
-        given_up_at = self._still_since + PATIENCE
+        given_up_at = self._still_since + GIVEN_UP_AFTER
         if at >= given_up_at:
             found = [s for s in self._jobs.values() if s.status is not JobStatus.BLOCKED]
         else:
@@ -120,12 +120,16 @@ WATCHED = (
 )
 """Events that may add a job to a platform without builders, or remove its last builder."""
 
+CANCELLING = (events.CancelRequested, events.JobFinished, events.AttemptLost)
+"""Other events that may cancel the last job that waits for a platform (two of them: fail-fast)."""
+
 
 class PlatformGrace:
-    """Fails the jobs of a platform that has had no builder for longer than ``grace`` seconds.
+    """Fails the jobs that have waited for ``grace`` seconds for a platform without a builder.
 
-    The period begins when the last builder leaves, or with the first job that waits for a platform
-    without any; a booting builder ends it. A restored scheduler starts it again.
+    The period begins when the last builder leaves while jobs wait, or with the first job that waits
+    for a platform without any; a booting builder ends it, and so does the end of the last job that
+    waits: the next one has all of it. A restored scheduler starts it again.
     """
 
     def __init__(
@@ -153,6 +157,12 @@ class PlatformGrace:
             for state in list(lane.queue.in_order()):
                 self._fail(state, lane, at)
         self._canceller.fail_fast(at)
+
+    def forget_idle(self, _at: float) -> None:
+        """End the periods of platforms for which no job waits any more."""
+        if self._since:
+            lanes = self._dispatcher.matching.with_jobs()
+            self._since = {lane: self._since[lane] for lane in lanes if lane in self._since}
 
     def _has_builders(self, lane: Lane) -> bool:
         """Return whether a builder for these jobs is there, or boots.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from farm.core.pools.unrunnable_jobs import PATIENCE
+from farm.core.pools.unrunnable_jobs import GIVEN_UP_AFTER
 from farm.sim.fast.kernel.layout import CANCEL_END, END, ENDS_GIVEN_UP, ENDS_UNSERVED
 from farm.sim.fast.kernel.noting import ask_alarm, note
 from farm.sim.fast.kernel.queues import first, leave
@@ -84,7 +84,7 @@ def give_up(farm):
         return True
     if instants.still_since == np.inf:
         instants.still_since = instants.now
-    given_up_at = instants.still_since + PATIENCE
+    given_up_at = instants.still_since + GIVEN_UP_AFTER
     every = instants.now >= given_up_at
     ends = every
     if not (every or counts.booting or farm.rules[0].platform_grace >= 0):
