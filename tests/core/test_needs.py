@@ -169,6 +169,19 @@ def test_needs_that_ended_before_are_on_the_event(ledger):
     assert farm.scheduler.jobs["t"].released_at == 5.0
 
 
+def test_a_need_that_ended_before_is_not_said_to_be_cancelled_if_it_may_have_been_skipped(ledger):
+    """Who looks for the one that cancelled it would search in vain."""
+    farm = ledger("b")
+    farm.observers = []  # the auditor has not seen the one that ended
+    jobs = (needing("t", "gone"), needing("u", "t"))
+    farm.tell(JobsSubmitted(5.0, jobs, {"gone": "cancelled"}))
+    reasons = {end.job.id: end.reason for end in farm.commands}
+    assert reasons == {
+        "t": "skipped: gone was cancelled or skipped",
+        "u": "skipped: t was skipped",
+    }
+
+
 def test_a_blocked_job_that_is_cancelled_ends_at_once(ledger):
     """By itself, with its matrix, or by fail-fast; what needed it follows."""
     farm = ledger("b", fail_fast=True)

@@ -59,7 +59,7 @@ class BlockedJobs:
             known: dict[str, Ended] = {}
             for name in state.unmet:
                 if name in ended:
-                    known[name] = Ended.of(ended[name])
+                    known[name] = Ended.earlier(ended[name])
                 elif name not in self._book.by_id:
                     known[name] = UNKNOWN
                 else:

@@ -93,6 +93,11 @@ class Ended(NamedTuple):
         cancelled = "was skipped" if skipped else "was cancelled"
         return cls(outcome, cancelled if outcome == "cancelled" else outcome)
 
+    @classmethod
+    def earlier(cls, outcome: Outcome) -> Ended:
+        """Return how a job ended before the one that needs it came: its cause is not kept."""
+        return cls(outcome, "was cancelled or skipped" if outcome == "cancelled" else outcome)
+
 
 #: what a need counts as that is not known
 UNKNOWN = Ended("cancelled", "is not known")

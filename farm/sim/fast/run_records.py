@@ -350,7 +350,7 @@ def _end_of(played: PlayedFarm, number: int, *, was_over: bool) -> Ended:
     cause, outcome = _HOW_ENDED[how]
     if cause is Cause.FINISHED and played.load.fails[number]:
         outcome = "failed"
-    return Ended.of(outcome, skipped=cause is Cause.SKIPPED and not was_over)
+    return Ended.earlier(outcome) if was_over else Ended.of(outcome, skipped=cause is Cause.SKIPPED)
 
 
 def outcomes_before(
