@@ -42,7 +42,7 @@ MEDIAN = LEVELS.index(0.5)
 OUTSIDE = 0.1
 #: past errors from which a range is proven: two of them are expected on each side of it, and of
 #: fewer a range that is far too narrow would often miss none
-LEAST = 20
+PROVEN_FROM = 20
 #: past forecasts of a group whose share that held is told
 LATELY = 100
 #: by how much the logarithm of a scale moves after an error, at most, in all groups together: a
@@ -152,7 +152,7 @@ class ForecastCalibration:
         """
         found = self._scaled((*groups, _horizon(groups[0], waits[MEDIAN])), waits)
         known = [its for name in groups if (its := self.memory.groups.get(name)) is not None]
-        proven = [its for its in known if its.errors >= LEAST]
+        proven = [its for its in known if its.errors >= PROVEN_FROM]
         # the narrowest group of which enough is known, else the widest
         basis = proven[-1] if proven else (known or [GroupMemory()])[0]
         return WaitRange(
@@ -191,7 +191,7 @@ class ForecastCalibration:
         if waits[-1] - waits[0] > SURE * waits[MEDIAN]:
             return False
         its = self.memory.groups.get(platform)
-        return its is None or its.errors < LEAST or sum(its.held) < TRUSTED * len(its.held)
+        return its is None or its.errors < PROVEN_FROM or sum(its.held) < TRUSTED * len(its.held)
 
     def calibrated(
         self,
@@ -249,7 +249,7 @@ class ForecastCalibration:
             its.learn(step / len(given.groups), before=before, after=after)
 
     def _forget(self, scheduler: Scheduler) -> None:
-        """Forget jobs that were never dispatched, or while no scheduler was there."""
+        """Forget jobs whose start was not seen: there was none, or no scheduler was there."""
         for job in list(self.memory.given):
             state = scheduler.jobs.get(job)
             if state is None or state.started_at is not None:

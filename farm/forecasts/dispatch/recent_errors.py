@@ -21,7 +21,7 @@ REMEMBERED = 50
 MAX_TOLD = 10_000
 MINUTE = 60.0
 #: errors from which a method without ranges of its own has one by them
-LEAST = 10
+RANGE_FROM = 10
 #: errors after which the range by them is calculated again: each job of a burst has an estimate
 RENEWED = 5
 #: seconds that are added to waits before they are compared: of a short one any error is large
@@ -141,7 +141,7 @@ class RecentErrors:
         ratios = self.memory.ratios.get(rules, ())
         held = self.memory.in_range.get(rules, ())
         low, high = GUESSED
-        is_proven = len(ratios) >= LEAST
+        is_proven = len(ratios) >= RANGE_FROM
         if is_proven:
             low, high = self._tenths_of(rules, ratios)
         known = max(0.0, wait) + AT_LEAST

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from farm.forecasts.dispatch.forecast_intervals import LEAST, LEVELS, ForecastCalibration
+from farm.forecasts.dispatch.forecast_intervals import LEVELS, PROVEN_FROM, ForecastCalibration
 from tests.fixtures.examples import examples
 
 NARROW = [100.0 + 10 * level for level in range(-4, 5)]
@@ -55,13 +55,13 @@ def test_intervals_hold_as_often_as_they_say(scale, shift) -> None:
 
 
 def test_the_first_job_is_told_the_rollouts_own_range_as_unproven() -> None:
-    """No job is left without; what rests on no error says so, until ``LEAST`` are known."""
+    """No job is left without; what rests on no error says so, until ``PROVEN_FROM`` are known."""
     first = ForecastCalibration().range_of(ORDINARY, NARROW)
     assert (first.p10_time, first.p90_time) == (60.0, 140.0)
     assert (first.is_proven, first.errors, first.coverage) == (False, 0, None)
-    assert not known(LEAST - 1).range_of(ORDINARY, NARROW).is_proven
-    proven = known(LEAST).range_of(ORDINARY, NARROW)
-    assert (proven.is_proven, proven.errors) == (True, LEAST)
+    assert not known(PROVEN_FROM - 1).range_of(ORDINARY, NARROW).is_proven
+    proven = known(PROVEN_FROM).range_of(ORDINARY, NARROW)
+    assert (proven.is_proven, proven.errors) == (True, PROVEN_FROM)
     assert proven.coverage == pytest.approx(0.8, abs=0.1)
 
 
@@ -74,7 +74,7 @@ def test_rollouts_that_are_all_alike_are_not_taken_for_sure() -> None:
     made = calibration.calibrate(ORDINARY, 0.0, "a", alike)
     assert (made[0], made[4], made[-1]) == (first.p10_time, alike[4], first.p90_time)
     assert made == sorted(made)
-    for number in range(LEAST):
+    for number in range(PROVEN_FROM):
         calibration.calibrate(ORDINARY, 0.0, str(number), alike)
         calibration.dispatched(str(number), 100.4)
     sure = calibration.range_of(ORDINARY, alike)
@@ -100,14 +100,14 @@ def test_urgent_jobs_have_errors_of_their_own() -> None:
     """Late urgent jobs widen the ranges of their level more than those of the others."""
     calibration = known()
     before = calibration.range_of(URGENT, NARROW).p90_time
-    for number in range(LEAST):
+    for number in range(PROVEN_FROM):
         at = 9000.0 + 600 * number
         tell(calibration, f"urgent-{number}", at, URGENT)
         late = 80 if number % 2 else 0
         calibration.dispatched(f"urgent-{number}", at + 100 + late)
     urgent, ordinary = (calibration.range_of(one, NARROW) for one in (URGENT, ORDINARY))
     assert before < ordinary.p90_time < urgent.p90_time
-    assert urgent.errors == LEAST
+    assert urgent.errors == PROVEN_FROM
     assert urgent.coverage is not None
     assert urgent.coverage < 0.9
 
@@ -172,7 +172,7 @@ def test_another_one_continues_where_one_ended() -> None:
 
 
 @examples(25)
-@given(st.lists(st.floats(-100, 1e5), min_size=LEAST + 1, max_size=60))
+@given(st.lists(st.floats(-100, 1e5), min_size=PROVEN_FROM + 1, max_size=60))
 def test_quantiles_are_ordered_waits(errors) -> None:
     """Whatever happened: nine waits that do not decrease, 0 or more."""
     for _, told in story(errors, apart=2e5):
