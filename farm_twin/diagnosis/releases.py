@@ -41,7 +41,8 @@ MAX_SPREAD_OF_INTERVALS: Final = 0.1
 """Standard deviation of the times between arrivals, as a share of their mean, up to which they are
 fixed intervals."""
 RELEASED_SHARE: Final = 0.2
-"""Share of the jobs that came so, beyond chance, from which more builders would change arrivals."""
+"""Share of the jobs that came so, beyond chance, from which more builders would change arrivals.
+(A twin plays needs that it has found from a smaller share on: ``RELEASED`` of ``closing.py``.)"""
 MAX_ARRIVALS: Final = 5_000
 """Arrivals that are looked at: of more, evenly chosen ones."""
 

@@ -128,7 +128,11 @@ def plan_in_numbers(
 
 
 def idle_wanted(options: Gitlab, in_use: int) -> int:
-    """Return how much to keep idle beside what is in use, both in jobs or both in machines."""
+    """Return how much to keep idle beside what is in use, both in jobs or both in machines.
+
+    In jobs ``idle_count`` wins over the limit of the share; in machines the limit wins over
+    ``idle_count``, as the original has it for each.
+    """
     if options.scale_factor == 0.0:
         return options.idle_count
     # 70 * 0.1 is more than 7 in floating point: round to millionths first

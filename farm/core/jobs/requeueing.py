@@ -30,7 +30,7 @@ from __future__ import annotations
 from farm.core.commands import RequeueJob
 from farm.core.dispatching.matching import Lane
 from farm.core.jobs.cancelling import Canceller
-from farm.core.jobs.failure_judgement import judge_failure
+from farm.core.jobs.failure_judgement import Judgement, judge_failure
 from farm.core.jobs.giving_up import why_blamed, why_given_up
 from farm.core.model import Cause
 from farm.core.state.working_state import JobState, JobStatus, Slot
@@ -70,12 +70,11 @@ class Requeuer:
         )
         reason = why_blamed(reason, state.failures, builder.failures)
         builder.failures = judgement.builder_failures_after
-        job_is_reset = judgement.job_action == "reset"
-        state.resets += job_is_reset
+        state.resets += judgement.job_action == "reset"
         if builder_fails := judgement.builder_action == "fail":
             self.dispatcher.take_no_more(builder, at)
             builder.failed = True
-        lane = self.give_back(slot, at, reason, is_reset=job_is_reset)
+        lane = self.give_back(slot, at, reason, judgement=judgement)
         self.canceller.follow(at)
         if lane is not None:
             # before its old slot is free again: another builder is a better test
@@ -91,7 +90,7 @@ class Requeuer:
         reason: str,
         *,
         excused: bool = False,
-        is_reset: bool | None = None,
+        judgement: Judgement | None = None,
     ) -> Lane | None:
         """Requeue the job of a void attempt, or end it; return the lane to fill.
 
@@ -103,8 +102,8 @@ class Requeuer:
             at: now, farm time.
             reason: why the attempt is void, for people.
             excused: its builder was asked to leave: the job is requeued, and no loss is counted.
-            is_reset: whether the job is requeued, by a judgement of its failures (``judge``). None:
-                there is none, and it is requeued while the rules' ``retries`` allow it.
+            judgement: of its failures (``judge``), which says whether the job is requeued. None: it
+                was not judged, and is requeued while the rules' ``retries`` allow it.
         """
         state = slot.running
         if state is None:
@@ -116,8 +115,8 @@ class Requeuer:
             self.book.end_all(state, at, "cancelled", state.cause, state.reason)
             return None
         cause = Cause.FAILED
-        is_requeued = excused or bool(is_reset)
-        if is_reset is None and not excused:
+        is_requeued = excused or (judgement is not None and judgement.job_action == "reset")
+        if judgement is None and not excused:
             cause = Cause.LOST
             state.losses += 1
             is_requeued = state.losses <= rules.retries

@@ -2,7 +2,8 @@
 
 What they took before a change says nothing of the next one. A change is taken for real where the
 mean logarithm of the last runs is further from that of those before than chance allows: heavy
-tails, which logarithms make even, do not look like one.
+tails, which logarithms make even, do not look like one. Who asks forgets the earlier runs of the
+kind, and their ratios to declared times; groups across kinds keep theirs, and only age.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-#: the numbers of last runs that are held against those before; as many are kept
+#: the numbers of last runs that are held against those before; as many are kept. Ten show a large
+#: change soon, twenty a smaller one
 RECENT = (10, 20)
 #: runs before them, at least
 MIN_BEFORE = 10
-#: standard errors of the difference from which it is a change
+#: standard errors of the difference from which it is a change: many, as it is asked anew every few
+#: runs of each kind, and a change that is none forgets all that was learned
 MIN_ERRORS = 4.5
 #: a run counts as no shorter (seconds)
 SHORTEST = 1e-3

@@ -148,8 +148,8 @@ class Hosts:
         ======================  ============================================================
         the roster has          and then
         ======================  ============================================================
-        this life               it is heard, unless the envelope is a repetition, or older than
-                                this scheduler: then only what it says counts
+        this life               it is heard, unless the envelope is a repetition; one older than
+                                this scheduler is read, too, but is no sign that the host lives
         another life of it      it is refused until that one has left or was silent too long
         no host of this name    it is admitted if it says what it is (``HostUp``); else it is
                                 refused, and told to begin anew

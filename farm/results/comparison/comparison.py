@@ -386,7 +386,11 @@ def _same_ids(base: JobTable, other: JobTable) -> Pairs:
 
 
 def _same_jobs(pairs: Pairs) -> Flags:
-    """Return which rows are of one job, by its platform, matrix and service time alone."""
+    """Return which rows are of one job, by its platform, matrix and service time alone.
+
+    Of a job that ran in one of the runs only, or in none, that time is not known (NaN): platform
+    and matrix decide alone, so that jobs which one of the runs cancelled are compared by outcome.
+    """
     one, two = pairs
     mine, theirs = map(_time_alone, pairs)
     differs = np.abs(mine - theirs) > 1e-6 * np.maximum(np.abs(mine), np.abs(theirs))

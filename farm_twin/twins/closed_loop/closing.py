@@ -30,7 +30,9 @@ from farm_twin.twins.closed_loop.superseded import superseded
 
 RELEASED: Final = 0.05
 """Share of the jobs that others seem to have released, from which they are played so: below it a
-twin of another size would hardly differ, and what seems so may be chance."""
+twin of another size would hardly differ, and what seems so may be chance. It is less than
+``RELEASED_SHARE`` of the diagnosis, from which an open twin misleads: needs that were found are
+played also where they matter little."""
 CUT_SHORT: Final = 0.01
 """Share of jobs that were cancelled for no known push, from which no answer is sure: with or
 without a closed loop."""

@@ -1,10 +1,10 @@
 """Which jobs of a run released which: read from when they came and ended.
 
 Most systems record when a job was created, and not which jobs it needed. In a workflow that runs
-often this shows: a job that needs others comes, in every run, after all of them have ended. So for
-each job of a workflow, by its name, it is counted in how many runs each other job had ended when it
-came. Those that always had are what it needs, without those that are needed by others of them: what
-had ended before these could begin says nothing more.
+often this shows: a job that needs others comes, in nearly every run, after all of them have ended.
+So for each job of a workflow, by its name, it is counted in how many runs each other job had ended
+when it came. Those that had in a share of ``ALWAYS`` are what it needs, without those that are
+needed by others of them: what had ended before these could begin says nothing more.
 
 A short job that always happens to end in time is taken for a need, too. It is only wrong where that
 job becomes the last to end, and is told as ``unproven``: it was never seen to be the last.
