@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from rich.console import Console
 
 import farm
 from farm.results.comparison.comparison_answer import MEAN_WAIT, best_setting
-from farm.results.comparison.comparison_tables import matrix_of, remarks
+from farm.results.comparison.comparison_tables import matrix_of, remarks, render_comparison
 from farm.results.comparison.sweep_judgement import Played, judge
 from farm.results.report.words import of_run
 from farm.results.summary.summary_table import render_summary
@@ -68,6 +69,10 @@ def test_open_and_closed_runs_are_not_compared():
     waits = {metric.metric: metric for metric in pair.metrics}["waiting_time mean"]
     assert waits.difference is not None, "the figures are shown"
     assert {found.verdict for found in (*pair.metrics, *pair.parts)} == {None}
+    console = Console(width=200)
+    with console.capture() as capture:
+        console.print(render_comparison(compared))
+    assert not re.search(r"\bverdict$", capture.get(), re.MULTILINE), "a column without a cell"
 
 
 def test_of_two_closed_runs_it_is_told_what_users_get_done():

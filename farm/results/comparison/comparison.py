@@ -453,6 +453,7 @@ def _interval(metric: Metric, sides: Sides, difference: float) -> Interval | Non
         else:
             paired = paired_interval(differences, rng)
         are_all = len(differences) == len(one) == len(two)
+        # None: there are so few values that those of each run are too few as samples, too
         if paired is None or are_all or paired.low <= difference <= paired.high:
             return paired
     return welch_interval(one, two) if metric.level is None else None

@@ -293,9 +293,13 @@ def matrix_of_comparison(
 
 
 def _pair(pair: PairComparison, currency: Currency) -> Parts:
+    columns = (*texts(""), *numbers("base", "other", "difference", "from", "to", "verdict"))
+    rows = [_compared(metric) for metric in pair.metrics if _is_shown(metric, currency)]
+    if pair.not_comparable:
+        columns, rows = columns[:-1], [row[:-1] for row in rows]
     table = Listing(
-        (*texts(""), *numbers("base", "other", "difference", "from", "to", "verdict")),
-        [_compared(metric) for metric in pair.metrics if _is_shown(metric, currency)],
+        columns,
+        rows,
         first_to_go=FIRST_TO_GO,
     )
     titles = [
