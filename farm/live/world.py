@@ -118,7 +118,7 @@ class LiveWorld:
 
         # silence is judged as of the turn's start: what a host sent later may be unread
         judged_at = turn_began
-        if self._inbox.is_behind:  # what it sent earlier may be unread, too
+        if self._inbox.is_behind:  # what it sent earlier may be unread, too: none counts as silent
             judged_at = -math.inf
         if self.protocol.silent(judged_at):
             # a full server answers this process but refuses what hosts report: a write shows that

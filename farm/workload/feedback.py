@@ -265,7 +265,7 @@ def _can_be_released(run: Run, name: str, repeated: Collection[str]) -> bool:
         for need in needs
         if need.job in run.ended and need.job not in repeated
     }
-    # whatever failed is repeated
+    # no need for a failure is met by what stays: whatever failed is repeated
     return bool(unmet) and not why_skipped(needs, ended, unmet, failure_met=False)
 
 

@@ -64,7 +64,8 @@ class Reorderer:
         choices = before.changed(event)
         if choices == before:
             raise StaleEventError
-        if msgspec.structs.replace(choices, pools=before.pools) == before:  # the order is the same
+        # sizes of pools order no job
+        if msgspec.structs.replace(choices, pools=before.pools) == before:
             self._book.rules = msgspec.structs.replace(self._book.rules, choices=choices)
         elif self.adopt(choices):
             self.sort(event.at)

@@ -126,7 +126,10 @@ class JobState(JobLife, eq=False, kw_only=True):
         return is_blocked and not self.unmet and self.released_at is None
 
     def __lt__(self, other: JobState) -> bool:
-        """Order jobs with equal keys: any fixed order will do."""
+        """Order jobs with equal keys: any fixed order will do, except among members of a group.
+
+        Those of one run that take their places together go by it, in order of submission.
+        """
         return self.serial < other.serial
 
 
