@@ -25,7 +25,7 @@ from farm.forecasts.dispatch.recent_errors import RecentErrors
 from farm.forecasts.forecast_words import StartForecast
 from farm.forecasts.runtime.interface import JobProgress
 from farm.live.operating.answering import Questions
-from farm.live.operating.answers import Answer, Forecasts
+from farm.live.operating.answers import Answer, Forecasts, Refusal
 from farm.live.operating.client import FarmClient
 from farm.live.protocol.submissions import with_ended_needs
 from farm.live.redis.keys import Keys
@@ -120,23 +120,22 @@ class VirtualFarm:
 
     def explain(self, job: str) -> Answer:
         """Return what the scheduler knows of a job: why it waits, why it went where it did."""
-        answers: list[Answer] = []
-
-        def keep(_: Ask, answer: Answer | Forecasts) -> None:
-            if isinstance(answer, Answer):
-                answers.append(answer)
+        answers: list[Answer | Forecasts | Refusal] = []
 
         questions = Questions(
             self.scheduler,
             lambda: self.at,
-            keep,
+            lambda _, answer: answers.append(answer),
             self._progress,
             by_errors=RecentErrors(lambda _: False).range_of,
         )
         questions.ask(Ask("job", job, ""))
         while questions.step():
             pass
-        return answers[0]
+        (answer,) = answers
+        if not isinstance(answer, Answer):
+            raise TypeError(f"no answer about {job}: {answer}")
+        return answer
 
     def forecast(self, job: str) -> StartForecast | None:
         """Return when a job that has not started will start, with its range; None: it has."""

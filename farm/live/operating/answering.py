@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import logging
 import sys
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
@@ -27,14 +28,26 @@ from farm.forecasts.dispatch.recent_errors import Lately
 from farm.forecasts.dispatch.starvation import Starvation
 from farm.forecasts.dispatch.wait_range import WaitRange
 from farm.forecasts.runtime.interface import JobProgress, RuntimeEstimator
-from farm.live.operating.answers import RULES, Answer, Forecasts, Source, Waiting, why_they_differ
+from farm.live.operating.answers import (
+    FAILED,
+    RULES,
+    Answer,
+    Forecasts,
+    Refusal,
+    Source,
+    Waiting,
+    why_they_differ,
+)
 from farm.live.operating.blocked_start import BlockedStart
 from farm.live.operating.run_time_answers import run_time_fields
 from farm.live.wire.messages import Ask
 from farm.units import format_roughly
 
 ProgressOf = Callable[[JobState], JobProgress | None]
+Reply = Callable[[Ask, "Answer | Forecasts | Refusal"], None]
 RangeByErrors = Callable[[str, float], WaitRange | None]
+
+log = logging.getLogger("farm.scheduler")
 
 #: real seconds for which rollouts are waited for: a submitter waits for the answer
 PATIENCE = 2.0
@@ -83,7 +96,7 @@ class Questions:
         self,
         scheduler: Scheduler,
         clock: Callable[[], float],
-        reply: Callable[[Ask, Answer | Forecasts], None],
+        reply: Reply,
         progress: ProgressOf = lambda _: None,
         rollouts: RolloutAnswers | None = None,
         lately: Callable[[str], Lately | None] = lambda _: None,
@@ -111,18 +124,27 @@ class Questions:
         return False
 
     def step(self) -> bool:
-        """Work for a millisecond or two; return whether more can be done now."""
+        """Work for a millisecond or two; return whether more can be done now.
+
+        Whatever fails is of one question: that one is refused, and the scheduler goes on.
+        """
         if not self._waiting:
             return False
         question = self._waiting[0]
         if self._work is None:
             answering = self._forecasting if question.about == "forecasts" else self._answering
             self._work = answering(question, self._clock())
+        answer: Answer | Forecasts | Refusal
         try:
             return not next(self._work)
         except StopIteration as done:
-            self._work = None
-            self._reply(self._waiting.popleft(), done.value)
+            answer = done.value
+        except Exception:
+            about = question.job or question.jobs[:SHOWN_NEEDS]
+            log.exception("a question about %r could not be answered", about)
+            answer = FAILED
+        self._work = None
+        self._reply(self._waiting.popleft(), answer)
         return bool(self._waiting)
 
     def _answering(self, question: Ask, at: float) -> Generator[bool, None, Answer]:
@@ -142,6 +164,8 @@ class Questions:
             more |= yield from self._rolled(state, at)
             if more.get("method") is None:
                 more["dispatch_in_time"] = yield from _start_of_blocked(state, scheduler, at)
+            if self._has_ended(state) or state.status is not JobStatus.BLOCKED:
+                return (yield from self._answering(question, self._clock()))
             more |= run_time_fields(state, scheduler, at, None, 0.0)
             more["may_starve"] = self._starvation(at).threatens(state)
             found = self._with_range(msgspec.structs.replace(found, **more))
@@ -149,6 +173,8 @@ class Questions:
             return Answer(at=at, job=found, decision=decision)
         if executing.slot is None:
             more["ahead"], by_formula = yield from _place(executing, scheduler, at)
+            if self._has_ended(executing) or executing.slot is not None:
+                return (yield from self._answering(question, self._clock()))
             more["dispatch_in_time"] = more["formula_in_time"] = by_formula
             queue = executing.lane.queue
             if isinstance(queue, FairShareQueue):
@@ -185,12 +211,16 @@ class Questions:
         formula: _Formula | None = None
         found: dict[str, Waiting] = {}
         for state in states:
+            if self._has_ended(state):
+                continue
             fields = dict(rolled.get(state.job.id, {}))
             if fields.get("method") is None:
                 if formula is None:
                     formula = _Formula(self._scheduler, at)
                     while formula.sweep.step():
                         yield False
+                    if self._has_ended(state):
+                        continue
                 fields["dispatch_in_time"] = formula.start_of(state)
             fields |= run_time_fields(state.leader or state, self._scheduler, at, None, 0.0)
             waiting = Waiting(
@@ -206,6 +236,10 @@ class Questions:
             found[state.job.id] = self._with_range(msgspec.structs.replace(waiting, **fields))
             yield False
         return Forecasts(at=at, jobs=found)
+
+    def _has_ended(self, state: JobState) -> bool:
+        """Return whether a job has ended since its question was asked."""
+        return self._scheduler.jobs.get(state.job.id) is not state
 
     def _starvation(self, at: float) -> Starvation:
         return Starvation(self._scheduler, partial(self._arrivals, at))
@@ -307,7 +341,9 @@ def _blocked(found: Waiting, state: JobState, scheduler: Scheduler, at: float) -
 def _held_by_group(state: JobState, scheduler: Scheduler) -> str:
     """Return who has the places of the group for which a job waits."""
     group = group_of(state.job.group or "")
-    members = scheduler.book.groups[group.name]
+    members = scheduler.book.groups.get(group.name)
+    if members is None:
+        return f"group {group.name}: a place is free"
     if group.mode == "latest":
         return f"group {group.name}: run {', '.join(members.runs_inside)} has it"
     inside = f"{len(members.inside):,} of {group.limit:,}"
@@ -363,6 +399,7 @@ class _Formula:
         look = None if scheduler.rules.path else self._look
         lanes = scheduler.dispatcher.matching.with_jobs()
         self.sweep = QueueSweep(lanes, scheduler.builders.values(), at, look=look)
+        self._blocked = BlockedStart(scheduler, at, self._if_released)
 
     def _look(self, state: JobState) -> None:
         self._keys.append(state.key)
@@ -370,7 +407,7 @@ class _Formula:
     def start_of(self, state: JobState) -> float | None:
         """Return the seconds until a job is dispatched; None: never, as far as is known."""
         if state.status is JobStatus.BLOCKED:
-            return BlockedStart(self._scheduler, self._at, self._if_released).of(state)
+            return self._blocked.of(state)
         return self.sweep.estimate_of(state.leader or state)
 
     def _if_released(self, state: JobState) -> float | None:

@@ -118,6 +118,7 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 BUSY = Refusal("too many questions wait for the scheduler: ask again later")
+FAILED = Refusal("the scheduler failed to answer this question, and its log says why")
 
 
 def why_they_differ(job: Waiting) -> str:

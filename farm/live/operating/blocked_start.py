@@ -6,7 +6,7 @@ the jobs that wait now, as far as they are not gone by then.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from farm.core.jobs.groups import group_of
 from farm.core.jobs.needs import failures_awaited
@@ -28,28 +28,30 @@ class BlockedStart:
         self._scheduler = scheduler
         self._at = at
         self._start_of = start_of
+        #: of all blocked jobs that were looked at: many need the same ones
         self._starts: dict[str, float | None] = {}
 
     def of(self, state: JobState) -> float | None:
         """Return the seconds until a blocked job starts; None: too much, or nothing, is known."""
-        stack = [state]
-        looked_at = 0
+        if state.job.id in self._starts:
+            return self._starts[state.job.id]
+        stack = [(state, self._blocked_needs(state))]
+        open_jobs = {state.job.id}
         while stack:
-            blocked = stack[-1]
-            missing = [
-                need
-                for need in self._unmet(blocked)
-                if need.status is JobStatus.BLOCKED and need.job.id not in self._starts
-            ]
-            looked_at += 1
-            if looked_at > MAX_NEEDS:
-                return None
-            if missing and missing[0] not in stack:
-                stack.append(missing[0])
-                continue
-            self._starts[blocked.job.id] = self._start(blocked)
-            stack.pop()
+            blocked, needs = stack[-1]
+            need = next(needs, None)
+            if need is None:
+                self._starts[blocked.job.id] = self._start(blocked)
+                stack.pop()
+            elif need.job.id not in open_jobs and need.job.id not in self._starts:
+                if len(open_jobs) >= MAX_NEEDS:
+                    return None
+                open_jobs.add(need.job.id)
+                stack.append((need, self._blocked_needs(need)))
         return self._starts[state.job.id]
+
+    def _blocked_needs(self, state: JobState) -> Iterator[JobState]:
+        return (need for need in self._unmet(state) if need.status is JobStatus.BLOCKED)
 
     def _unmet(self, state: JobState) -> list[JobState]:
         jobs = self._scheduler.jobs
@@ -78,7 +80,9 @@ class BlockedStart:
 
     def _place_in_group(self, job: Job) -> float | None:
         """Return when the first of those that have the places of a job's group has ended."""
-        members = self._scheduler.book.groups[group_of(job.group or "").name]
+        members = self._scheduler.book.groups.get(group_of(job.group or "").name)
+        if members is None:
+            return None
         jobs = self._scheduler.jobs
         inside = [jobs[name] for name in members.inside if name in jobs]
         ends = [end for state in inside if (end := self._end(state)) is not None]

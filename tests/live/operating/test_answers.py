@@ -25,7 +25,7 @@ from farm.forecasts.dispatch.wait_range import WaitRange
 from farm.forecasts.runtime.estimator_registry import make_estimator
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.live.operating.answering import Questions
-from farm.live.operating.answers import Answer, Waiting
+from farm.live.operating.answers import FAILED, Answer, Forecasts, Waiting
 from farm.live.wire.messages import Ask
 from tests.worlds.virtual import Ledger
 
@@ -471,3 +471,70 @@ def test_several_jobs_are_told_when_they_start_by_the_same_rollouts(farm: Ledger
     times = [one.dispatch_in_time for one in by_formula.jobs.values()]
     assert times == sorted(times)
     assert [one.method for one in rolled.jobs.values()] == ["rollouts", "formula", "formula"]
+
+
+class SlowRollouts:
+    """Rollouts without an answer, which are waited for once."""
+
+    run_times = "oracle"
+    rollouts = 0
+
+    def __init__(self) -> None:
+        self.forecasts: Any = {}
+        self._is_done = iter((False, True))
+
+    @property
+    def done(self) -> bool:
+        """False, then True."""
+        return next(self._is_done)
+
+    def ask(self, *_: object) -> SlowRollouts:
+        """Return what to wait for."""
+        return self
+
+
+def asked_about_held_jobs(
+    farm: Ledger, *questions: Ask, rollouts: Any
+) -> tuple[Questions, list[Any]]:
+    """Return questions of which the first one is begun, and where their answers come."""
+    submit(farm, "first", "held", group="deploy")
+    answers: list[Any] = []
+    asked = Questions(
+        farm.scheduler, lambda: farm.at, lambda _, found: answers.append(found), rollouts=rollouts
+    )
+    for question in questions:
+        asked.ask(question)
+    asked.step()
+    return asked, answers
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        (Ask("job", "held", "token"), Answer(at=1.0)),
+        (Ask("forecasts", "", "token", ("held",)), Forecasts(at=1.0)),
+    ],
+)
+def test_a_job_held_by_its_group_may_be_cancelled_while_it_is_asked_about(
+    farm: Ledger, question: Ask, answer: object
+):
+    """Its group has gone with it: the scheduler looked for that, and ended."""
+    asked, answers = asked_about_held_jobs(farm, question, rollouts=SlowRollouts())
+    farm.cancel("first", "held")
+    while asked.step():
+        pass
+    assert answers == [msgspec.structs.replace(answer, at=answers[0].at)]
+
+
+def test_a_question_that_fails_is_refused_and_the_next_one_answered(
+    farm: Ledger, caplog: pytest.LogCaptureFixture
+):
+    """One question must not end the scheduler: its log says what failed."""
+    rollouts = SlowRollouts()
+    rollouts.forecasts = None
+    questions = Ask("job", "held", "token"), Ask("job", "gone", "token")
+    asked, answers = asked_about_held_jobs(farm, *questions, rollouts=rollouts)
+    while asked.step():
+        pass
+    assert answers == [FAILED, Answer(at=farm.at)]
+    assert "'held' could not be answered" in caplog.text
