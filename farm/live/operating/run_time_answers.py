@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from itertools import islice
 
@@ -38,7 +39,9 @@ def run_time_fields(
     fields: dict[str, object] = {}
     declared = job.declared_time
     if found is not None and declared is not None and not found.low <= declared <= found.high:
-        fields |= {"unlike_declared": declared, "kind_time": learned.estimate(job)}
+        # the middle of what ran: the estimate may be the declared time itself
+        middle = math.sqrt(found.low * found.high)
+        fields |= {"unlike_declared": declared, "kind_time": middle}
         # it weighs in for the job that says it
         found = RunTimeRange(min(found.low, declared), max(found.high, declared))
     fields["run_time_range"] = found

@@ -438,7 +438,19 @@ def test_a_declared_time_that_past_runs_do_not_bear_out_is_told():
     assert doubted.run_time_range is not None
     assert doubted.run_time_range.high == 240.0
     said = in_words("a", doubted, 1.0, AFTERNOON)
-    assert said.endswith("; you said 4 min; this kind takes about 1m31s")
+    assert said.endswith("; you said 4 min; this kind takes about 1m30s")
+
+
+def test_what_a_kind_takes_is_told_by_what_ran_where_declared_times_are_believed():
+    """By the estimate it was the declared time: you said 10 min; this kind takes about 10 min."""
+    farm = Ledger(pools=list(POOLS.values()))
+    learned = RuntimeDistribution(make_estimator("declared"))
+    for n in range(12):
+        old = Job(id=f"old{n}", service_time=1.0, declared_time=600.0)
+        learned.learn(old, POOLS["linux"].builder(1, 1), 270.0 + 5 * n, "succeeded")
+    farm.scheduler.estimator = learned
+    submit(farm, "a", declared_time=600.0)
+    assert told(farm, "a").kind_time == pytest.approx(300.0, abs=10.0)
 
 
 def test_several_jobs_are_told_when_they_start_by_the_same_rollouts(farm: Ledger):
@@ -516,7 +528,7 @@ def asked_about_held_jobs(
     ],
 )
 def test_a_job_held_by_its_group_may_be_cancelled_while_it_is_asked_about(
-    farm: Ledger, question: Ask, answer: object
+    farm: Ledger, question: Ask, answer: Answer | Forecasts
 ):
     """Its group has gone with it: the scheduler looked for that, and ended."""
     asked, answers = asked_about_held_jobs(farm, question, rollouts=SlowRollouts())
