@@ -70,12 +70,16 @@ def snapshot_of_rollout(snapshot: FarmSnapshot, specs: Sequence[PoolSpec]) -> Fa
 
 
 def _present(record: BuilderRecord, specs: Mapping[str, PoolSpec], at: float) -> BuilderRecord:
-    """Return a builder that will live as long as another one that has become as old."""
+    """Return a builder that will live as long from now on as another one does from its beginning.
+
+    Losses have a constant rate, so a builder's age says nothing of the rest of its life: one that
+    has become as old need not be looked for, and under a new rate there may be none.
+    """
     builder = record.builder
     spec = specs.get(builder.pool)
     if spec is None or spec.lifetime is None or builder.lifetime is None:
         return record
-    lifetime = _longer_than(at - record.joined_at, spec.lifetime, builder)
+    lifetime = at - record.joined_at + spec.lifetime(builder.index)
     return msgspec.structs.replace(
         record, builder=msgspec.structs.replace(builder, lifetime=lifetime)
     )

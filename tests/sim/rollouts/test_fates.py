@@ -73,6 +73,22 @@ def test_fates_agree_with_what_is_known() -> None:
         assert all(booted_after(booting, pools))
 
 
+def test_under_a_higher_rate_old_builders_live_on_for_a_while() -> None:
+    """What-if losses were more: all of them were lost at once, as no draw was as long as they."""
+    seldom = losing(losses={"rate": "60/h"})
+    snapshot, _ = played(seldom, 50)
+    old = msgspec.structs.replace(snapshot, at=snapshot.at + 240 * 3600.0)
+    specs = pool_specs(losing(losses={"rate": "1/h"}))
+    rests = [
+        record.builder.lifetime - (old.at - record.joined_at)
+        for number in range(50)
+        for record in fates.snapshot_of_rollout(old, fates.specs_of(specs, number)).builders
+        if record.builder.lifetime is not None
+    ]
+    assert min(rests) > 0.0
+    assert np.mean(rests) == pytest.approx(3600.0, rel=0.3)
+
+
 def booted_after(snapshot: FarmSnapshot, pools: list[PoolSpec]) -> list[bool]:
     """Return, for each builder that boots, whether it comes after the snapshot's instant."""
     drawn = fates.snapshot_of_rollout(snapshot, pools)
