@@ -133,3 +133,20 @@ def test_a_bundle_has_no_dispatch_estimates(records: Path):
     """The message names what can be asked of it."""
     with pytest.raises(InputError, match=r"bundle of records.*--run-times ESTIMATOR"):
         scores_of(records)
+
+
+def test_what_runs_now_counts_as_longer_than_it_has_run(tmp_path: Path):
+    """The short jobs end first: their times alone would promise too much of the others."""
+    ended = [recorded(minute, "build", 50.0 + minute, "r0") for minute in range(20)]
+    going = [
+        recorded(minute, "build", 90_000.0, f"long{minute}", result="lost")
+        for minute in range(20, 40)
+    ]
+    write_bundle(tmp_path / "records", bundle_of([*ended, *going]))
+    at = 40 * 60.0 + 2000.0
+    learned = learned_from(tmp_path / "records", None, NOWHERE, "last-3", at)
+    wanted, _ = learned.hypothetical("build", learned.jobs["00000"].platform, None, None)
+    waiting = learned.run_times(wanted)[0]
+    assert len(learned.running) == 20
+    assert waiting.p90_s is not None
+    assert waiting.p90_s > 1.4 * 69.0

@@ -183,6 +183,8 @@ class LearnedFarm(msgspec.Struct, frozen=True, kw_only=True):
 
     #: the estimator, and how long jobs with such estimates really ran
     learned: RuntimeDistribution
+    #: farm time at which it may be asked
+    at: float
     builders: dict[str, Builder]
     jobs: dict[str, Job]
     #: by job
@@ -323,11 +325,13 @@ class LearnedFarm(msgspec.Struct, frozen=True, kw_only=True):
     def _range(self, job: Job, builder: Builder | None, elapsed: float) -> RunTimeRange | None:
         """Return P10 and P90 of a job's run time; ``elapsed``: how long it has run."""
         attempts = [
-            RunningNow(self.jobs[name], self.builders[one.builder], -one.elapsed, one.elapsed)
+            RunningNow(
+                self.jobs[name], self.builders[one.builder], self.at - one.elapsed, one.elapsed
+            )
             for name, one in islice(self.running.items(), MAX_RUNNING)
             if name in self.jobs and one.builder in self.builders
         ]
-        rest = range_of(self.learned, job, builder, elapsed=elapsed, running=attempts)
+        rest = range_of(self.learned, job, builder, elapsed=elapsed, running=attempts, at=self.at)
         return rest and RunTimeRange(rest.low + elapsed, rest.high + elapsed)
 
     def _client_side(
@@ -423,6 +427,7 @@ def _of_run(path: Path, name: str | None, at: float | None) -> LearnedFarm:
     asked_at = last if at is None else at
     return LearnedFarm(
         learned=learned,
+        at=asked_at,
         builders=farm.builders,
         jobs=farm.jobs,
         running={
@@ -467,6 +472,7 @@ def _of_bundle(path: Path, name: str | None, at: float | None) -> LearnedFarm:
     asked_at = last if at is None else at
     return LearnedFarm(
         learned=learned,
+        at=asked_at,
         builders=builders,
         jobs=jobs,
         running={
@@ -497,6 +503,7 @@ def _of_image(image: FarmImage, name: str | None) -> LearnedFarm:
     jobs |= {record.job.id: record.job for record in records}
     return LearnedFarm(
         learned=learned,
+        at=snapshot.at,
         builders={one.builder.id: one.builder for one in snapshot.builders},
         jobs=jobs,
         running={
