@@ -154,21 +154,24 @@ def confidence_in_words(forecast: StartForecast) -> str:
     """Return how sure a start is: how often the last jobs that were told a range kept to it."""
     if not forecast.checked:
         return "unproven: no job so told has started yet"
-    text = held_in_words(forecast.checked, forecast.in_time)
+    text = held_in_words(forecast.checked, forecast.in_time, "so told")
     return text if forecast.is_proven else f"unproven: {text}"
 
 
-def held_in_words(checked: int, in_time: int) -> str:
-    """Return how many of the last jobs started in the range that they were told."""
+def held_in_words(checked: int, in_time: int, which: str) -> str:
+    """Return how many of the last jobs started in the range that they were told.
+
+    ``which`` follows the noun: jobs ``so told``.
+    """
     if checked == 1:
-        return f"the last job so told {'started' if in_time else 'did not start'} in time"
+        return f"the last job {which} {'started' if in_time else 'did not start'} in time"
+    share = str(in_time)
     if in_time in (0, checked):
         share = "all" if in_time else "none"
-        return f"of the last {checked} jobs so told, {share} started in time"
-    if checked < MIN_TENTHS:
-        return f"of the last {checked} jobs so told, {in_time} started in time"
-    tenths = round(10 * in_time / checked)
-    return f"of the last {checked} jobs so told, {tenths} of 10 started in time"
+    elif checked >= MIN_TENTHS:
+        # not all, and not none
+        share = f"{min(max(round(10 * in_time / checked), 1), 9)} of 10"
+    return f"of the last {checked} jobs {which}, {share} started in time"
 
 
 def run_time_in_words(forecast: StartForecast) -> str:
@@ -226,7 +229,7 @@ def range_in_words(low: float, high: float) -> str:
     begin, end = _down(low / length, unit), _up(high / length, unit)
     if low < SMALL_SHARE * high:
         return f"within {end} {unit}"
-    if float(begin) < 1.0:
+    if low < length:
         smaller, its_length = _unit_of(low)
         return f"{_down(low / its_length, smaller)} {smaller} to {end} {unit}"
     return f"{begin}-{end} {unit}"

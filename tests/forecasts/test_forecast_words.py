@@ -52,6 +52,8 @@ def test_one_sentence_says_when_and_how_sure_and_why():
         (7, 5, False, "unproven: of the last 7 jobs so told, 5 started in time"),
         (30, 30, True, "of the last 30 jobs so told, all started in time"),
         (30, 0, True, "of the last 30 jobs so told, none started in time"),
+        (20, 19, True, "of the last 20 jobs so told, 9 of 10 started in time"),
+        (20, 1, True, "of the last 20 jobs so told, 1 of 10 started in time"),
         (100, 78, True, "of the last 100 jobs so told, 8 of 10 started in time"),
     ],
 )
@@ -113,6 +115,7 @@ def test_without_ranges_what_is_known_is_told():
         (2400.0, 9000.0, "40 min to 2.5 h"),
         (5500.0, 9000.0, "1.5-2.5 h"),
         (130_000.0, 260_000.0, "1.5-3.1 days"),
+        (1e8, 1.5e8, "1,157.4-1,736.2 days"),
     ],
 )
 def test_a_range_is_said_in_one_unit_and_never_narrower(low: float, high: float, words: str):

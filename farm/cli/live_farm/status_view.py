@@ -92,8 +92,8 @@ def _view(client: FarmClient, now: FarmStatus, trouble: Trouble | None) -> Group
         top.append(("ended", counted(dict(sorted(now.ended.items())))))
     top.append(("throughput", f"{many(now.ended_last_minute, 'job')} done in the last minute"))
     if now.forecasts_checked:
-        held = held_in_words(now.forecasts_checked, now.forecasts_in_time)
-        top.append(("forecasts", held.replace("jobs so told", "jobs told a range")))
+        checked, in_time = now.forecasts_checked, now.forecasts_in_time
+        top.append(("forecasts", held_in_words(checked, in_time, "told a range")))
     builders = counted(now.builders) or Text("none")
     top.append(("builders", Text.assemble(builders, f" on {many(now.hosts, 'host')}")))
     rows = [
