@@ -368,13 +368,20 @@ class RuntimeDistribution(RuntimeEstimator):
                 history.add(ended.began_at, ended.ended_at, ratio, work)
             # without kinds of their own, jobs of different lengths come one after the other
             if self.has_kinds and kind.forget_before_change():
-                declared_history = self._declared.get(sort_of(job))
-                if declared_history is not None:
-                    # only some jobs may have a declared time: as many would be older ones, too
-                    since = kind.ended[0]
-                    later = sum(ended_at >= since for ended_at in declared_history.ended)
-                    declared_history.keep(min(later, len(kind.work)))
+                self._forget_declared(sort_of(job), kind)
             self._young = None
+
+    def _forget_declared(self, name: str, kind: _History) -> None:
+        """Forget of declared times what a history that has changed has forgotten."""
+        history = self._declared.get(name)
+        if history is None:
+            return
+        # only some jobs may have a declared time: as many would be older ones, too
+        later = sum(ended_at >= kind.ended[0] for ended_at in history.ended)
+        history.keep(min(later, len(kind.work)))
+        history.changed = True
+        if not history.work:
+            del self._declared[name]
 
     def _of_runs(self, job: Job, builder: Builder | None) -> bool:
         basis = self.estimator.basis(job, builder)
@@ -475,6 +482,8 @@ class RuntimeDistribution(RuntimeEstimator):
             declared = {kind: list(getattr(kept, name)) for kind, kept in self._declared.items()}
             found[f"{name}_declared"] = declared
         found["changed"] = [kind for kind, kept in self._kinds.items() if kept.changed]
+        declared_changed = [kind for kind, kept in self._declared.items() if kept.changed]
+        found["changed_declared"] = declared_changed
         return found
 
     def load(self, state: JsonValues) -> None:
@@ -488,9 +497,10 @@ class RuntimeDistribution(RuntimeEstimator):
         self.estimator.load(inner)
         self._others, self._young = _loaded(*parts), None
         self._kinds, self._declared = (_all_loaded(state, name) for name in ("by_kind", "declared"))
-        for kind in converted(state, "changed", list[str]):
-            if kind in self._kinds:
-                self._kinds[kind].changed = True
+        for name, histories in (("changed", self._kinds), ("changed_declared", self._declared)):
+            for kind in converted(state, name, list[str]):
+                if kind in histories:
+                    histories[kind].changed = True
 
 
 def _all_loaded(state: JsonValues, name: str) -> dict[str, _History]:

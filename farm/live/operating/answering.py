@@ -126,7 +126,7 @@ class Questions:
     def step(self) -> bool:
         """Work for a millisecond or two; return whether more can be done now.
 
-        Whatever fails is of one question: that one is refused, and the scheduler goes on.
+        Whatever fails is of one question: that one is refused, and the scheduler works on.
         """
         if not self._waiting:
             return False

@@ -102,10 +102,25 @@ def test_no_declared_time_of_before_a_change_is_kept() -> None:
         ended = EndedAttempt(one, ONE, 600.0 * number, 600.0 * number + time, "succeeded", None)
         distribution.learn_attempt(ended)
     dump: Any = distribution.dump()
+    assert dump["changed"] == dump["changed_declared"] == ["build"]
     assert set(dump["ended_declared"]["build"]) < set(dump["ended_by_kind"]["build"])
     kept = dump["statistics"]["runs"]
     pairs = zip(kept["declared build"], kept["kind build"], strict=True)
     assert {(ratio, time) for ratio, time in pairs if ratio} <= {(1.0, 300.0), (3.0, 900.0)}
+
+
+def test_a_history_that_a_change_leaves_empty_is_removed() -> None:
+    """Of jobs that had a declared time before the change only, none is known any more."""
+    distribution = RuntimeDistribution(Learned())
+    learn(distribution, "other", [50.0, 50.0], 0.0)
+    for number in range(60):
+        time, declared = (300.0 if number < 40 else 900.0), (300.0 if number < 20 else None)
+        one = Job(id=f"b{number}", kind="build", service_time=time, declared_time=declared)
+        ended = EndedAttempt(one, ONE, 600.0 * number, 600.0 * number + time, "succeeded", None)
+        distribution.learn_attempt(ended)
+    dump: Any = distribution.dump()
+    assert len(dump["ended_by_kind"]["build"]) < 30
+    assert "build" not in dump["ended_declared"]
 
 
 def test_a_change_survives_a_restart() -> None:

@@ -75,8 +75,8 @@ def test_fates_agree_with_what_is_known() -> None:
 
 def test_under_a_higher_rate_old_builders_live_on_for_a_while() -> None:
     """What-if losses were more: all of them were lost at once, as no draw was as long as they."""
-    seldom = losing(losses={"rate": "60/h"})
-    snapshot, _ = played(seldom, 50)
+    rarely = losing(losses={"rate": "60/h"})
+    snapshot, _ = played(rarely, 50)
     old = msgspec.structs.replace(snapshot, at=snapshot.at + 240 * 3600.0)
     specs = pool_specs(losing(losses={"rate": "1/h"}))
     rests = [
