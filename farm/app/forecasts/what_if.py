@@ -16,6 +16,8 @@ from farm.app.long_running.snapshots import farm_of
 from farm.assembly import estimator_of, make_rules, pool_specs
 from farm.columns import Floats
 from farm.core.errors import InputError, StateError
+from farm.core.jobs.needs import failures_awaited, needs_of
+from farm.core.state.snapshot import JobRecord
 from farm.forecasts.dispatch.wait_range import WaitRange
 from farm.forecasts.runtime.quantiles import RuntimeDistribution
 from farm.live.operating.answers import FarmImage
@@ -211,7 +213,7 @@ def what_if(
         futures.append(
             rollouts(make, count=count, seed=seed, jobs=[*platform_of], on_rollout=on_rollout)
         )
-    futures = _without_skipped(futures, blocked)
+    futures = _without_skipped(futures, _skipped(image.snapshot.blocked))
     if not futures[0].jobs:
         raise InputError("no job is waiting, and those that are blocked are skipped: no forecast")
     waits = [_Waits(one) for one in futures]
@@ -250,16 +252,35 @@ def what_if(
     )
 
 
-def _without_skipped(futures: Sequence[Rollouts], blocked: Container[str]) -> list[Rollouts]:
-    """Return rollouts without the blocked jobs that are skipped in any of them: these never start.
-
-    One that needs another to fail is, as none is known to fail.
-    """
+def _without_skipped(futures: Sequence[Rollouts], skipped: Container[str]) -> list[Rollouts]:
+    """Return rollouts without the jobs that are skipped, as far as they never start in some."""
     starts = np.all([np.isfinite(each.dispatch_at).all(axis=0) for each in futures], axis=0)
     jobs = futures[0].jobs
-    kept = [place for place, job in enumerate(jobs) if job not in blocked or starts[place]]
+    kept = [place for place, job in enumerate(jobs) if job not in skipped or starts[place]]
     names = tuple(jobs[place] for place in kept)
     return [Rollouts(each.at, names, each.dispatch_at[:, kept]) for each in futures]
+
+
+def _skipped(blocked: Sequence[JobRecord]) -> set[str]:
+    """Return the blocked jobs that need another to fail, as none is known to, or that need these.
+
+    The others that never start are shown: no builder could run them, or what they need.
+    """
+    found = {
+        record.job.id
+        for record in blocked
+        if not record.failure_met and failures_awaited(record.job, record.unmet)
+    }
+    more = True
+    while more:
+        its = {
+            record.job.id
+            for record in blocked
+            if any(n.condition == "succeeded" and n.job in found for n in needs_of(record.job))
+        }
+        more = not its <= found
+        found |= its
+    return found
 
 
 class _Waits:
