@@ -105,7 +105,7 @@ JOBS = _of(
     ),
     _counter(
         "farm_dispatch_forecasts_total",
-        "Jobs that were told a range (P10 - P90): dispatched within it, earlier, or later.",
+        "Jobs told a range by rollouts (P10 - P90): dispatched within it, earlier, or later.",
         "platform",
         "dispatch",
     ),
