@@ -164,6 +164,8 @@ def why_whole(scenario: Scenario, setting: Setting) -> str:
         ("a policy that is asked job by job", not takes_columns(rules.policy)),
         (FAIL_FAST, rules.fail_fast and fails),
         (DEDUP, rules.dedup and acts),
+        (GROUPS, any(one.group for one in made)),
+        (FEEDBACK, any(one.users or one.reruns for one in made)),
         ("judged failures, and jobs that fail", rules.max_resets is not None and fails),
         ("a grace of platforms", rules.platform_grace is not None),
         ("heavy-light", rules.heavy_light is not None),

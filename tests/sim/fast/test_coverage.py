@@ -8,7 +8,7 @@ import pytest
 
 from farm.assembly import make_rules
 from farm.scenario import parse_scenario
-from farm.sim.fast.coverage import LEFT_TO_THE_REFERENCE, why_whole
+from farm.sim.fast.coverage import FEEDBACK, GROUPS, LEFT_TO_THE_REFERENCE, why_whole
 from farm.sim.setting import Setting
 from farm.testing import small_scenario
 
@@ -33,3 +33,18 @@ def test_jobs_that_cannot_be_let_go_are_held(scheduling):
     assert why_whole(scenario, Setting.of(scenario, make_rules(scenario)))
     plain = parse_scenario(small_scenario({"slots": 2}, load))
     assert not why_whole(plain, Setting.of(plain, make_rules(plain)))
+
+
+@pytest.mark.parametrize(
+    ("keys", "why"),
+    [
+        ({"every": 1, "group": "deploy"}, GROUPS),
+        ({"every": None, "users": {"count": 2, "think_time": 1}}, FEEDBACK),
+        ({"every": 1, "fails": 0.5, "reruns": {}}, FEEDBACK),
+    ],
+)
+def test_jobs_that_others_release_are_held(keys, why):
+    """Protects large loads from being played as if no job waited for another one."""
+    load = {"count": 5, "service_time": 1, **keys}
+    scenario = parse_scenario(small_scenario({"slots": 2}, load))
+    assert why_whole(scenario, Setting.of(scenario, make_rules(scenario))) == why
