@@ -1,13 +1,16 @@
 """People who answer verdicts: who repeat what failed, and who push again."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, BeforeValidator, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
 from farm.scenario.distributions import Distribution
 from farm.scenario.quantities import Positive, Share, Text
 from farm.scenario.section import Section
 from farm.scenario.times_of_week import Period, minutes_of_week
+
+MAX_USERS: Final = 100_000
+"""Users of a source: each of them has random numbers of their own from the beginning on."""
 
 
 def _checked(text: str) -> str:
@@ -67,5 +70,5 @@ class Reruns(People):
 class Users(People):
     """A closed workload: users who each wait for a verdict before the next push."""
 
-    count: Positive
-    """How many there are."""
+    count: Annotated[Positive, Field(le=MAX_USERS)]
+    """How many there are, 100,000 at most."""

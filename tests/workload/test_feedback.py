@@ -268,6 +268,7 @@ def test_two_farms_are_met_by_the_same_users(farm_of):
             "found jobs_apart beside users or reruns; allowed: jobs that arrive together",
         ),
         (users(), "found a generator without an end"),
+        (users(10**9, count=10), "users.count: found 1000000000; allowed: 100000 or less"),
         (source(reruns={"hours": "late"}), "found 'late'"),
         (source(reruns={"think_time": {"by_kind": {"a": 1}}}), "found by_kind"),
     ],
