@@ -41,6 +41,20 @@ def entries(group: str) -> list[EntryPoint]:
     return [*sorted(own), *sorted(others)]
 
 
+def is_installed() -> bool:
+    """Return whether this is an installation; else it is a checkout, read where it lies."""
+    from importlib.metadata import (  # noqa: PLC0415 - as above
+        PackageNotFoundError,
+        distribution,
+    )
+
+    try:
+        distribution(DISTRIBUTION)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
 def _own() -> Iterable[EntryPoint]:
     """Return the entry points of the packages that come with the farm."""
     from importlib.metadata import (  # noqa: PLC0415 - as above
