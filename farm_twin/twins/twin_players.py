@@ -65,7 +65,7 @@ class Written:
         self._waits: dict[int, dict[str, float]] = {}
 
     def waits(self, load: PoolLoad, number: int = 1) -> Floats:
-        """Return the wait of each job of a pool (s), by arrival; nan: it never started.
+        """Return the wait of each job of a pool (s), by arrival; nan: it has not started here.
 
         The first is the scenario as it is written. Others are repetitions of the farm: with other
         draws of what is random, and jobs that come up to ``SOONER`` s sooner or later. A job that a
@@ -78,9 +78,9 @@ class Written:
             ids = np.array(self._ids)[order].tolist()
             self._waits[number] = dict(zip(ids, waits.tolist(), strict=True))
         found = self._waits[number]
-        if not self.is_closed:
-            return np.array([found[one.id] for one in load.attempts])
         waits = np.array([found.get(one.id, np.nan) for one in load.attempts])
+        if not self.is_closed:
+            return waits
         may_be_cancelled = np.array([one.id in self._in_group for one in load.attempts])
         return np.where(np.isnan(waits) & may_be_cancelled, load.waited, waits)
 

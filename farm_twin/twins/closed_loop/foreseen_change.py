@@ -41,22 +41,28 @@ class ForeseenChange(NamedTuple):
     #: mean waits, seconds
     recorded: float
     foreseen: float
+    #: seconds that the records do not tell apart
+    resolution: float = 0.0
 
     @property
     def holds(self) -> bool:
         """Whether they are alike."""
-        return abs(self.foreseen - self.recorded) <= FORESEEN * self.recorded
+        off = abs(self.foreseen - self.recorded)
+        return off <= max(FORESEEN * self.recorded, self.resolution)
 
     @property
     def text(self) -> str:
         """What was found, in one sentence."""
         before, after, _ = self.change
-        off = readable_percent(self.foreseen / self.recorded - 1, signed=True)
+        others = "of other jobs"
+        if self.recorded:
+            off = readable_percent(self.foreseen / self.recorded - 1, signed=True)
+            others = f"{off}, {others}"
         verdict = "as foreseen" if self.holds else "not as foreseen"
         return (
             f"{self.pool}: its runners went from {before:,} to {after:,}, {verdict}: the jobs of "
             f"before wait {readable_span(self.foreseen)} on {after:,} here, and those that came "
-            f"then did {readable_span(self.recorded)} ({off}, of other jobs)"
+            f"then did {readable_span(self.recorded)} ({others})"
         )
 
 
@@ -76,19 +82,26 @@ def change_of(shape: Shape, load: PoolLoad) -> Change | None:
     return Change(before, after, float(at))
 
 
-def foreseen_change(pool: str, change: Change, load: PoolLoad, waits: Floats) -> ForeseenChange:
-    """Return how a change was foreseen.
+def foreseen_change(
+    pool: str, change: Change, load: PoolLoad, waits: Floats, resolution: float
+) -> ForeseenChange | None:
+    """Return how a change was foreseen; None: no job started that came before it.
 
     Args:
         pool: its name.
         change: of its number of runners.
         load: what was recorded.
         waits: of the jobs that came before the change, with the number of runners after it.
+        resolution: seconds that the records do not tell apart.
     """
     has_come_before = load.arrived < change.at
+    waits_before = waits[has_come_before]
+    if np.isnan(waits_before).all():
+        return None
     return ForeseenChange(
         pool,
         change,
         recorded=float(load.waited[~has_come_before].mean()),
-        foreseen=float(np.nanmean(waits[has_come_before])),
+        foreseen=float(np.nanmean(waits_before)),
+        resolution=resolution,
     )

@@ -209,12 +209,16 @@ def _full(
 
 def _beyond(group: Group, members: Sequence[Attempt], tolerance: float) -> int:
     """Return how many places were taken although all were, for longer than clocks differ."""
-    taken = beyond = 0
-    left = -inf
     steps = _changes(group, members)
-    for number, (at, step) in enumerate(steps):
+    next_left = inf
+    left: list[float] = []
+    for at, step in reversed(steps):
+        left.append(next_left)
+        if step < 0:
+            next_left = at
+    left.reverse()
+    taken = beyond = 0
+    for (at, step), left_at in zip(steps, left, strict=True):
         taken += step
-        if step > 0 and taken > group.limit:
-            left = next((then for then, change in steps[number + 1 :] if change < 0), inf)
-            beyond += left > at + tolerance
+        beyond += step > 0 and taken > group.limit and left_at > at + tolerance
     return beyond
