@@ -40,6 +40,7 @@ from farm_twin.twins.closed_loop.closing import (
     CUT_SHORT,
     ClosedLoop,
     closed_loop_of,
+    coarse_evidence,
     cut_short,
     cut_short_evidence,
     other_releases,
@@ -49,6 +50,7 @@ from farm_twin.twins.closed_loop.foreseen_change import (
     change_of,
     foreseen_change,
 )
+from farm_twin.twins.closed_loop.run_needs import CLOCKS
 from farm_twin.twins.flags import (
     OVERTAKEN,
     Flag,
@@ -275,7 +277,10 @@ def twin_of(
             before = [attempt for attempt in ran if attempt.arrived_at < changed_at]
             text = render(pools=with_change, remarks=(), errors=None)
             waits = Written(text, before).waits(fit.load)
-            changes.append(foreseen_change(fit.name, change, fit.load, waits))
+            resolution = max(CLOCKS, closed.resolution)
+            foreseen = foreseen_change(fit.name, change, fit.load, waits, resolution)
+            if foreseen is not None:
+                changes.append(foreseen)
     open_loop = other_releases(played)
     grade = certainty_of(pool_twins, played, open_loop, closed, changes)
     equivalent_weights = _equivalent_weights(pools, order)
@@ -286,7 +291,8 @@ def twin_of(
     ]
     marks: dict[str, object] = {"grade": grade, **_errors(pool_twins)}
     loop = [] if closed is None else list(closed.evidence)
-    loop += [*cut_short_evidence(played), *(change.text for change in changes)]
+    loop += [*coarse_evidence(bundle), *cut_short_evidence(played)]
+    loop += [change.text for change in changes]
     header[1:1] = loop
     if closed is not None:
         marks["closed_loop"] = round(closed.share, 2)

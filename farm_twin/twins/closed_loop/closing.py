@@ -99,11 +99,6 @@ class ClosedLoop(NamedTuple):
                 f"say, which hold ({rule.kind} seems to come after {_names(rule.instead)}, and "
                 f"needs {_names(rule.needs)})"
             )
-        if self.resolution > RIGHT_AFTER:
-            yield (
-                f"instants are exact to {format_roughly(self.resolution)} only: which jobs "
-                "released which cannot be told from them"
-            )
         if self.tried_again:
             yield f"{many(self.tried_again, 'job')} began another try of their run"
         if self.group_waits.held:
@@ -151,6 +146,16 @@ def cut_short_evidence(attempts: Sequence[Attempt]) -> Iterator[str]:
         )
 
 
+def coarse_evidence(bundle: Bundle) -> Iterator[str]:
+    """Yield a sentence where instants are too coarse to show what released the jobs of runs."""
+    resolution = resolution_of(bundle)
+    if resolution > RIGHT_AFTER and any(attempt.matrix for attempt in bundle.attempts):
+        yield (
+            f"instants are exact to {format_roughly(resolution)} only: which jobs released or "
+            "cancelled which cannot be told from them"
+        )
+
+
 def _names(names: Sequence[str]) -> str:
     shown = " and ".join(names[:SHOWN]) if len(names) <= SHOWN else ", ".join(names[:SHOWN])
     return f"{shown}, …" if len(names) > SHOWN else shown
@@ -159,14 +164,18 @@ def _names(names: Sequence[str]) -> str:
 def closed_loop_of(bundle: Bundle) -> ClosedLoop | None:
     """Return the closed loop of a farm's records; None: no job was released or cancelled so.
 
-    Also where hardly any job seems to have been released by others, and nothing says that it was.
+    Also where hardly any job seems to have been released by others, or instants are too coarse to
+    show it, and nothing says that it was.
     """
-    resolution = max(bundle.manifest.resolution_time, rounded_to(bundle.attempts))
+    resolution = resolution_of(bundle)
     tolerance = max(CLOCKS, resolution)
     attempts, wrong_limits = without_wrong_limits(bundle.attempts, tolerance)
     since = full_since(attempts, tolerance)
     load = with_needs(attempts, resolution, since)
-    if load.share < RELEASED:
+    if resolution > RIGHT_AFTER:
+        rules = [rule._replace(instead=(), unproven=()) for rule in load.needs if rule.explicit]
+        load = load._replace(needs=rules)
+    if load.share < RELEASED or resolution > RIGHT_AFTER:
         # what the records say is played in any case
         load = load._replace(attempts=attempts, released=load.explicit, tried_again=0)
     group_waits = with_group_waits(load.attempts, since, tolerance)
@@ -199,6 +208,11 @@ def closed_loop_of(bundle: Bundle) -> ClosedLoop | None:
         group_waits=group_waits,
         wrong_limits=wrong_limits,
     )
+
+
+def resolution_of(bundle: Bundle) -> float:
+    """Return by how many seconds instants of the records may be out of order."""
+    return max(bundle.manifest.resolution_time, rounded_to(bundle.attempts))
 
 
 def rounded_to(attempts: Sequence[Attempt]) -> float:

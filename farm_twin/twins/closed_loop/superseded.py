@@ -28,7 +28,7 @@ import numpy as np
 from farm.core.jobs.groups import group_of
 from farm.core.jobs.needs import need_of
 from farm.records.attempt import Attempt
-from farm_twin.twins.closed_loop.run_needs import JobNeeds, workflow_of
+from farm_twin.twins.closed_loop.run_needs import RIGHT_AFTER, JobNeeds, workflow_of
 
 CUT_SHARE: Final = 0.8
 """Share of the runs on a branch, unfinished at the next push to it, that must have been cancelled
@@ -126,7 +126,8 @@ def superseded(
 ) -> Superseded:
     """Return the attempts with a concurrency group where a newer push cancels the older run.
 
-    Where the records name such a group, that holds; elsewhere it is read from what was cancelled.
+    Where the records name such a group, that holds; elsewhere it is read from what was cancelled,
+    unless instants are too coarse to tell what ended after what (``RIGHT_AFTER``).
 
     Args:
         attempts: of all runs, with their needs.
@@ -135,7 +136,7 @@ def superseded(
     """
     runs = _runs(attempts, resolution)
     followed = list(_pairs(runs))
-    cancelling = _cancelling(followed)
+    cancelling = _cancelling(followed if resolution <= RIGHT_AFTER else ())
     if not cancelling.workflows and not any(map(_cancels, attempts)):
         return Superseded(list(attempts), (), 0, 0, 0)
     cut = {

@@ -29,6 +29,7 @@ from farm_twin.tests.twins.closed_loop.ci_with_needs import (
 from farm_twin.twins.closed_loop.closing import (
     CUT_SHORT,
     closed_loop_of,
+    coarse_evidence,
     cut_short,
     cut_short_evidence,
 )
@@ -155,6 +156,26 @@ def test_plain_records_have_no_loop_to_close(tmp_path: Path) -> None:
     """Nothing is drawn or added where no job releases another and no push cancels."""
     ci = played(RUNNERS, 0.5, needs=False, cancels=False, tries_again=False)
     assert closed_loop_of(load_records([write(ci, "github", tmp_path / "jobs")])) is None
+
+
+def test_times_that_cannot_tell_release_nothing(tmp_path: Path) -> None:
+    """Within five minutes whatever ended would be a need: only what the records say is played."""
+    ci = played(RUNNERS, 0.5)
+    bundle = load_records([write(ci, "github", tmp_path / "jobs")])
+    exact = list(coarse_evidence(bundle))
+    for attempt in bundle.attempts:
+        for name in ("submitted_at", "eligible_at", "started_at", "finished_at"):
+            if (instant := getattr(attempt, name)) is not None:
+                setattr(attempt, name, instant // 300 * 300)
+    assert closed_loop_of(bundle) is None
+    assert exact == []
+    [sentence] = coarse_evidence(bundle)
+    assert sentence.startswith("instants are exact to 5m only")
+    first, last = bundle.attempts[0], bundle.attempts[-1]
+    last.needs = (f"{first.id}:ended",)
+    found = closed_loop_of(bundle)
+    assert found is not None
+    assert {one.needs for one in found.bundle.attempts} == {(), last.needs}
 
 
 def test_pushes_that_cancel_are_played_where_no_job_needs_another(tmp_path: Path) -> None:
