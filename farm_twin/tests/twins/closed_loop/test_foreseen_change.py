@@ -8,7 +8,6 @@ import pytest
 
 from farm.records.attempt import Attempt
 from farm_twin.twins.closed_loop.foreseen_change import Change, ForeseenChange, foreseen_change
-from farm_twin.twins.closed_loop.group_waits import without_wrong_limits
 from farm_twin.twins.pool_shapes import PoolLoad
 from farm_twin.twins.twin_players import Written
 
@@ -34,7 +33,7 @@ def load_of(waited: list[float]) -> PoolLoad:
 
 
 @pytest.mark.parametrize(("foreseen", "verdict"), [(0.4, "as foreseen"), (90.0, "not as foreseen")])
-def test_a_change_after_which_nobody_waits_is_told(foreseen: float, verdict: str) -> None:
+def test_a_change_after_which_no_job_waits_is_told(foreseen: float, verdict: str) -> None:
     """A farm that was made large enough is common, and its check ended in a division by zero."""
     load = load_of([50.0, 60.0, 0.0, 0.0])
     waits = np.array([foreseen, foreseen, np.nan, np.nan])
@@ -61,14 +60,3 @@ def test_jobs_of_after_a_change_are_not_played_with_those_of_before() -> None:
     load = load_of([0.0, 0.0, 0.0])
     waits = Written(PLAYED, load.attempts[:2]).waits(load)
     assert waits.tolist() == pytest.approx([0.0, 0.0, np.nan], nan_ok=True)
-
-
-def test_a_place_that_is_left_within_the_clocks_is_no_breach_of_a_limit() -> None:
-    """Of a group with another limit than the records say, each overlapping start is one."""
-    for overlap, is_kept in ((0.5, True), (5.0, False)):
-        attempts = [
-            attempt_of(str(place), (10 - overlap) * place, group="deploy:1") for place in range(40)
-        ]
-        kept, wrong = without_wrong_limits(attempts, tolerance=1.0)
-        assert (wrong == []) is is_kept
-        assert (kept == attempts) is is_kept
