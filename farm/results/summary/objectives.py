@@ -174,6 +174,11 @@ def _term(text: str, option: str) -> Term:
         raise InputError(f"{option}: found statistic {statistic!r}; {_GRAMMAR}")
     if metric not in METRICS:
         raise InputError(f"{option}: found metric {metric!r}; {_GRAMMAR}")
+    if found[2] and metric == "pipeline_response_time":
+        raise InputError(
+            f"{option}: found {metric} of {found[2]}; allowed: of all jobs, as those of a pipeline "
+            "may be for several pools"
+        )
     limit, sign = _limit(found[5], metric, option), found[4]
     term = Term(statistic, metric, sign in "<>", limit, found[2] or "", sign.startswith(">"))
     if term.limit < 0 or (term.strict and term.limit == 0 and not term.above):
@@ -297,7 +302,9 @@ def measured(
     elif term.metric == "pipeline_response_time":
         from farm.results.table.pipelines import pipelines_of  # noqa: PLC0415 - slow, most runs have none
 
-        pipelines = pipelines_of(JobTable(ColumnsOf(jobs, lost)))
+        # with all their jobs, also those that arrived outside the window
+        pipelines = pipelines_of(JobTable(ColumnsOf(records.jobs, records.lost)))
+        pipelines = pipelines.taken(window.holds(pipelines["arrived_at_s"]))
         values = known(pipelines.counted("response_time_s"))
         never = int((pipelines["outcome"] == "unfinished").sum())
     elif term.metric == "waiting_time":
