@@ -53,8 +53,10 @@ NO_PROCESSORS = "without a column of processors (AllocCPUS), counted as one each
 """What is noted of jobs that may have taken any part of a node."""
 ENDLESS = 2.0**32 - 2
 """From here on a number of seconds is how Slurm writes that there is none."""
-_DEPENDENCY = re.compile(r"""(?:^|\s)(?:--dependency[=\s]|-d\s*)(["']?)([^\s"']+)\1""")
-"""The option of sbatch, salloc and srun, in a line of words."""
+_DEPENDENCY = re.compile(
+    r"""(?:^|\s)(?:--dependency[=\s]|-d\s*)(["']?)((?:after|singleton|expand)[^\s"']*)\1"""
+)
+"""The option of sbatch, salloc and srun, in a line of words; ``-d data`` is of the script itself."""
 _CONDITIONS = {
     "afterok": "succeeded",
     "aftercorr": "succeeded",

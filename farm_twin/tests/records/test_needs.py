@@ -212,8 +212,11 @@ def test_limits_of_groups_are_kept(tmp_path: Path) -> None:
     assert read(tmp_path, "gitlab", held)["10"].group == "1/production:1"
 
 
-@pytest.mark.parametrize("text", ["sbatch job.sh -d", "sbatch --dependency= x", "srun --dep"])
+@pytest.mark.parametrize("text", ["sbatch job.sh -d", "sbatch --dependency= x", "srun -d data"])
 def test_a_command_without_a_dependency_says_nothing(tmp_path: Path, text: str) -> None:
     """Words that only look like the option."""
-    found = read(tmp_path, "slurm", text=f"{SLURM}\n{slurm_row(500, 0, 'COMPLETED', text)}")
-    assert {one.needs for one in found.values()} == {()}
+    path = tmp_path / "log"
+    path.write_text(f"{SLURM}\n{slurm_row(500, 0, 'COMPLETED', text)}")
+    bundle = import_files([path], "slurm", zone=UTC)
+    assert {one.needs for one in bundle.attempts} == {()}
+    assert "that wait for a start" not in " ".join(bundle.manifest.remarks)
