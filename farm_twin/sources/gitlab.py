@@ -220,10 +220,12 @@ class _Stages:
             before: list[Attempt] = []
             for stage in self.order(pipeline):
                 here = by_stage.get(stage, [])
+                ends = _ends_of(before)
+                last_end = max(ends.values(), default=inf)
+                texts = tuple(f"{name}:succeeded" for name in ends)
                 for attempt in here if before else ():
-                    if _has_come_after(before, attempt):
-                        names = dict.fromkeys(other.job for other in before)
-                        needs[attempt.id] = tuple(f"{name}:succeeded" for name in names)
+                    if attempt.eligible_at is not None and last_end <= attempt.eligible_at + CLOCKS:
+                        needs[attempt.id] = texts
                     by_name[_name_of(attempt)].append(attempt)
                 before = here or before
         for same in by_name.values():
@@ -236,15 +238,13 @@ def _name_of(attempt: Attempt) -> tuple[str, str]:
     return attempt.attributes.get("project", ""), attempt.kind
 
 
-def _has_come_after(before: Sequence[Attempt], attempt: Attempt) -> bool:
-    """Return whether a job came once each job of the stage before it had ended, by some try."""
-    if attempt.eligible_at is None:
-        return False
+def _ends_of(stage: Sequence[Attempt]) -> dict[str, float]:
+    """Return when each job of a stage had ended, by some try."""
     ends: dict[str, float] = {}
-    for other in before:
-        end = inf if other.finished_at is None else other.finished_at
-        ends[other.job] = min(end, ends.get(other.job, inf))
-    return max(ends.values()) <= attempt.eligible_at + CLOCKS
+    for attempt in stage:
+        end = inf if attempt.finished_at is None else attempt.finished_at
+        ends[attempt.job] = min(end, ends.get(attempt.job, inf))
+    return ends
 
 
 def _needed(job: _Job) -> tuple[str, ...]:
