@@ -56,7 +56,7 @@ ENDLESS = 2.0**32 - 2
 _DEPENDENCY = re.compile(
     r"""(?:^|\s)(?:--dependency[=\s]|-d\s*)(["']?)((?:after|singleton|expand)[^\s"']*)\1"""
 )
-"""The option of sbatch, salloc and srun, in a line of words; ``-d data`` is of the script itself."""
+"""The option of sbatch, salloc and srun, in a line of words; a script may have its own ``-d``."""
 _CONDITIONS = {
     "afterok": "succeeded",
     "aftercorr": "succeeded",
