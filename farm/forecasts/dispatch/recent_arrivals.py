@@ -39,17 +39,21 @@ class ArrivalMemory:
         self._submissions: deque[tuple[float, tuple[Job, ...]]] = deque()
         self._most_jobs, self._jobs = most_jobs, 0
         self._since: float | None = None
+        self._is_over = False
 
     def observe(self, event: Event) -> None:
-        """Remember what is submitted, until no more is to come."""
+        """Remember what is submitted, and whether no more is known to come.
+
+        Where people answer how jobs end, more may come all the same, like what came before.
+        """
         if isinstance(event, JobsSubmitted):
             self.take(event.at, event.jobs)
         elif isinstance(event, ArrivalsEnded):
-            self._submissions.clear()
-            self._jobs, self._since = 0, None
+            self._is_over = True
 
     def take(self, at: float, jobs: Sequence[Job]) -> None:
         """Remember jobs that were submitted together."""
+        self._is_over = False
         if self._since is None:
             # of the first one nothing is known but that it came
             self._since = at
@@ -62,7 +66,9 @@ class ArrivalMemory:
             self._jobs -= len(gone)
 
     def recent(self, at: float) -> RecentArrivals | None:
-        """Return what came lately; None: too little to tell a rate."""
+        """Return what came lately; None: no more is to come, or too little to tell a rate."""
+        if self._is_over:
+            return None
         kept = [jobs for when, jobs in self._submissions if when >= at - WINDOW]
         if self._since is None or len(kept) < MIN_SUBMISSIONS or at <= self._since:
             return None

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from farm.assembly import make_rules
+from farm.core.events import ArrivalsEnded
 from farm.core.model import Job
 from farm.core.state.snapshot import snapshot_of
 from farm.forecasts.dispatch.recent_arrivals import ArrivalMemory, RecentArrivals
@@ -238,3 +239,16 @@ def test_a_bounded_memory_knows_the_rate_of_what_it_keeps() -> None:
     assert (len(recent.submissions), recent.time) == (20, 200.0)
     memory.take(2000.0, [Job(id=f"x{n}", service_time=1.0) for n in range(101)])
     assert memory.recent(2000.0) is None
+
+
+def test_arrivals_that_follow_verdicts_are_like_those_before() -> None:
+    """Where users push again nothing may be known to come, and forecasts once forgot the hour."""
+    memory = ArrivalMemory()
+    for number in range(30):
+        memory.take(number * 10.0, [Job(id=str(number), service_time=1.0)])
+    memory.observe(ArrivalsEnded(290.0))
+    assert memory.recent(300.0) is None
+    memory.take(310.0, [Job(id="again", service_time=1.0)])
+    recent = memory.recent(310.0)
+    assert recent is not None
+    assert (len(recent.submissions), recent.time) == (30, 310.0)
