@@ -9,7 +9,7 @@ kind, and their ratios to declared times; groups across kinds keep theirs, and o
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -25,6 +25,26 @@ MIN_ERRORS = 4.5
 SHORTEST = 1e-3
 #: the least standard deviation of logarithms: kinds whose runs are all the same change, too
 LEAST_DEVIATION = 0.05
+#: the share of the known runs beyond which a kind is as good as the only one
+ONLY = 0.9
+
+
+def is_one_of_several(own: int, others: Iterable[int]) -> bool:
+    """Return whether jobs have kinds of their own, as seen from one kind.
+
+    A kind that has nearly all runs is what jobs without kinds have: those of different lengths come
+    one after the other, which is no change. A single job of another kind does not alter that.
+
+    Args:
+        own: the number of known runs of the kind.
+        others: those of the other kinds.
+    """
+    known, enough = 0, own * (1.0 - ONLY) / ONLY
+    for count in others:
+        known += count
+        if known > enough:
+            return True
+    return False
 
 
 def runs_since_change(work: Sequence[float]) -> int | None:

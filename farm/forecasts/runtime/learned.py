@@ -23,7 +23,7 @@ from collections.abc import Iterator
 import msgspec
 
 from farm.core.model import Builder, Job, Outcome
-from farm.forecasts.runtime.changes import runs_since_change
+from farm.forecasts.runtime.changes import is_one_of_several, runs_since_change
 from farm.forecasts.runtime.interface import (
     Basis,
     EstimatorOptions,
@@ -60,8 +60,6 @@ DECLARED = "declared time, as the kind's came out"
 BETWEEN = "between the kind's median and its declared times"
 #: runs of a kind after which a change of them is looked for: looking costs as much as learning
 LOOKS_EVERY = 4
-#: entries of errors beyond which jobs have kinds of their own: ``ALL``, and a single kind
-ONE_KIND = 2
 #: whose errors are those of all kinds
 ALL = "\x1fall kinds"
 #: in the place of a ratio, of a run without a declared time: so the last n ratios are those of the
@@ -143,12 +141,16 @@ class Learned(RuntimeEstimator):
         elif declared in self._runs:
             _remember(self._runs, declared, UNDECLARED, KEPT_OF_KIND)
         tries = self._errors[job.kind].get(KIND, Errors()).tries
-        if len(self._errors) > ONE_KIND and tries % LOOKS_EVERY == 0:
+        if tries % LOOKS_EVERY == 0 and self._has_kinds(job.kind):
             of_kind = self._runs[f"kind {job.kind}"]
             recent = runs_since_change(of_kind)
             if recent is not None:
                 del of_kind[:-recent]
                 del self._runs.get(declared, [])[:-recent]
+
+    def _has_kinds(self, kind: str) -> bool:
+        runs = (len(self._runs.get(f"kind {name}", ())) for name in self._errors if name != kind)
+        return is_one_of_several(len(self._runs[f"kind {kind}"]), runs)
 
     def _chosen(self, job: Job) -> tuple[float, Basis]:
         found = list(self._candidates(job))

@@ -23,7 +23,7 @@ from farm.columns import Floats
 from farm.core.declarations import own_declaration
 from farm.core.model import Builder, Job, Outcome
 from farm.core.rules import EndedAttempt
-from farm.forecasts.runtime.changes import runs_since_change
+from farm.forecasts.runtime.changes import is_one_of_several, runs_since_change
 from farm.forecasts.runtime.interface import (
     Basis,
     JobProgress,
@@ -367,8 +367,9 @@ class RuntimeDistribution(RuntimeEstimator):
                 ratio = min(max(work / declared, SMALLEST), LARGEST)
                 history.add(ended.began_at, ended.ended_at, ratio, work)
             # without kinds of their own, jobs of different lengths come one after the other
-            if self.has_kinds and kind.forget_before_change():
-                self._forget_declared(sort_of(job), kind)
+            name = sort_of(job)
+            if self.has_kinds(name) and kind.forget_before_change():
+                self._forget_declared(name, kind)
             self._young = None
 
     def _forget_declared(self, name: str, kind: _History) -> None:
@@ -421,7 +422,7 @@ class RuntimeDistribution(RuntimeEstimator):
         if other is not None and declared and is_time(declared):
             known = len(other.work)
             # without kinds nothing else tells jobs apart
-            only = known >= FEW and not self.has_kinds
+            only = known >= FEW and not self.has_kinds(name)
             if only or (known >= MIN_RUNS and self.estimator.basis(job, builder).declared):
                 history, estimate, of_runs = other, declared, False
         few = history is not None and len(history.work) < FEW and history.contain(estimate)
@@ -453,10 +454,10 @@ class RuntimeDistribution(RuntimeEstimator):
         time, common = learned.time_of(name)
         return RunTimeSpread(time, learned.factors, kinds, "", estimate, True, common)
 
-    @property
-    def has_kinds(self) -> bool:
-        """Whether jobs have kinds of their own: else jobs that differ have one history."""
-        return len(self._kinds) > 1
+    def has_kinds(self, name: str) -> bool:
+        """Return whether jobs have kinds, as one sort sees it: else all that differ are of it."""
+        others = (len(kept.work) for sort, kept in self._kinds.items() if sort != name)
+        return is_one_of_several(self.known_of(name), others)
 
     def known_of(self, kind: str) -> int:
         """Return how many run times of a kind are remembered."""

@@ -156,10 +156,10 @@ class RunTimes:
     def shift_of(self, spread: RunTimeSpread, estimates: Floats) -> float:
         """Return by which factor jobs of a history together last longer than each is expected to.
 
-        Kinds tell more of jobs than how long they are declared to be, so only without kinds.
+        Kinds tell more of jobs than how long they are declared to be, so it is asked without kinds.
         """
         history = spread.history
-        if isinstance(history, YoungKinds) or spread.of_runs or self.learned.has_kinds:
+        if isinstance(history, YoungKinds) or spread.of_runs:
             return 1.0
         if history.is_certain or len(history.work) < FEW:
             return 1.0
@@ -183,7 +183,7 @@ class RunTimes:
         size = max(len(ended) // 4, min(LEAST_STRETCH, (len(ended) + 1) // 2))
         u = Uniforms(self._seed, "stretch", [kind]).of(range(self._count))[:, 0]
         chosen = (u * len(ended)).astype(int)
-        if len(ended) >= MIN_OF_LATEST and not self.learned.has_kinds:
+        if len(ended) >= MIN_OF_LATEST and not self.learned.has_kinds(spread.name):
             # what waits is most like what has just ended
             chosen = np.where(
                 u < LATEST,
@@ -281,11 +281,11 @@ class ServiceTimes:
         self, run_times: RunTimes, rows: Sequence[_Row], spreads: Mapping[int, RunTimeSpread]
     ) -> None:
         """Let jobs without kinds last as long as the declared times of all of them say together."""
-        if run_times.learned.has_kinds:
-            return
         histories = np.array([-1 if row.history is None else row.history for row in rows])
         estimates = np.array([row.estimate for row in rows])
         for history, spread in spreads.items():
+            if run_times.learned.has_kinds(spread.name):
+                continue
             places = np.flatnonzero(histories == history)
             self._estimates[places] *= run_times.shift_of(spread, estimates[places])
 

@@ -74,8 +74,12 @@ def test_what_is_drawn_follows_a_change(source: str) -> None:
 
 
 def test_jobs_without_kinds_change_from_one_to_the_next() -> None:
-    """A burst of short jobs among long ones is no change: the long ones still come."""
+    """A burst of short jobs among long ones is no change: the long ones still come.
+
+    Nor is it one where a few jobs are of another kind.
+    """
     distribution = RuntimeDistribution(make_estimator("learned"))
+    learn(distribution, "other", [50.0] * 3, 0.0)
     learn(distribution, "job", runs(1000.0, 0.3, 60), 0.0)
     learn(distribution, "job", runs(100.0, 0.3, 30), 60_000.0)
     assert distribution.known_of("job") == 90
@@ -84,7 +88,7 @@ def test_jobs_without_kinds_change_from_one_to_the_next() -> None:
 def test_the_learned_median_follows_a_change() -> None:
     """The median of two hundred runs would be the old one for a hundred jobs."""
     learned = Learned()
-    for kind, times in (("a", [50.0]), ("b", [300.0] * 100 + [600.0] * 12)):
+    for kind, times in (("a", [50.0] * 20), ("b", [300.0] * 100 + [600.0] * 12)):
         for time in times:
             learned.learn(Job(id="x", kind=kind, service_time=time), ONE, time, "succeeded")
     assert learned.estimate(Job(id="y", kind="b", service_time=1.0)) == 600.0
@@ -93,7 +97,7 @@ def test_the_learned_median_follows_a_change() -> None:
 def test_no_declared_time_of_before_a_change_is_kept() -> None:
     """Where few jobs of a kind have one, as many of them as runs would be those of before."""
     distribution = RuntimeDistribution(Learned())
-    learn(distribution, "other", [50.0, 50.0], 0.0)
+    learn(distribution, "other", [50.0] * 20, 0.0)
     for number in range(160):
         time = 300.0 if number < 140 else 900.0
         declared = 300.0 if number % 3 == 0 else None
@@ -112,7 +116,7 @@ def test_no_declared_time_of_before_a_change_is_kept() -> None:
 def test_a_history_that_a_change_leaves_empty_is_removed() -> None:
     """Of jobs that had a declared time before the change only, none is known any more."""
     distribution = RuntimeDistribution(Learned())
-    learn(distribution, "other", [50.0, 50.0], 0.0)
+    learn(distribution, "other", [50.0] * 20, 0.0)
     for number in range(60):
         time, declared = (300.0 if number < 40 else 900.0), (300.0 if number < 20 else None)
         one = Job(id=f"b{number}", kind="build", service_time=time, declared_time=declared)
@@ -126,7 +130,7 @@ def test_a_history_that_a_change_leaves_empty_is_removed() -> None:
 def test_a_change_survives_a_restart() -> None:
     """The history says that it is a window of time, whose running attempts count differently."""
     first = RuntimeDistribution(make_estimator("last-3"))
-    learn(first, "other", [50.0], 0.0)
+    learn(first, "other", [50.0] * 20, 0.0)
     learn(first, "build", runs(300.0, 0.2, 60) + runs(900.0, 0.2, 15), 0.0)
     second = RuntimeDistribution(make_estimator("last-3"))
     second.load(json.loads(json.dumps(first.dump())))

@@ -163,6 +163,8 @@ def test_without_kinds_what_ended_last_counts_more(kinds, least, most) -> None:
     """A burst of short jobs after long ones: half of the rollouts draw from the burst alone."""
     learned = RuntimeDistribution(make_estimator("declared"))
     builder = Builder(id="b", pool="p", index=0)
+    # a single job of another kind, as a probe is, does not make kinds of them
+    learned.learn(Job(id="probe", kind="probe", service_time=1.0), builder, 1.0, "succeeded")
     for number in range(150):
         kind = kinds[-1] if number >= 100 else kinds[0]
         time = (50.0 if number >= 100 else 1000.0) + number % 7
