@@ -362,6 +362,19 @@ def test_a_blocked_job_is_told_when_it_starts(farm: Ledger):
     assert said.endswith("waiting for the end of test (blocked for 41s)")
 
 
+def test_a_job_that_needs_hundreds_of_blocked_ones_is_told_when_it_starts(farm: Ledger):
+    """Each of them is looked at once: after every one all were, and it was given up."""
+    farm.join("linux-1", pool="linux")
+    submit(farm, "build", service_time=100.0)
+    tests = [f"test-{number}" for number in range(600)]
+    needing = {"service_time": 30.0, "platform": AMD64}
+    farm.submit(
+        *(Job(id=name, needs=("build",), **needing) for name in tests),
+        Job(id="deploy", needs=tuple(tests), **needing),
+    )
+    assert told(farm, "deploy").dispatch_in_time is not None
+
+
 def test_a_blocked_job_is_told_the_place_that_its_policy_gives_it():
     """Under shortest job first a short one waits for no long job that has not started."""
     farm = Ledger(pools=list(POOLS.values()), policy=sjf.key)
