@@ -41,6 +41,7 @@ LIVE_ONLY = (
     "hosts serve no metrics unless asked to",
     "only a provisioner with a process of its own reports this",
     "no job of mode stress, memory or mixed has ended",
+    "ranges are told by simulations of the farm",
 )
 #: what a provisioner with a process of its own adds to panels of other data
 PROVISIONERS_OWN = "farm_provisioner_limit_builders{"
