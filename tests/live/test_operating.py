@@ -200,6 +200,7 @@ def test_a_builder_that_always_fails_is_taken_out_and_a_job_that_does_fails(up: 
     assert up.rows("builders")[0]["failures"] == 0  # this time it was the job
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("up", [scenario(live="speed: 60")], indirect=True)
 def test_a_pool_gets_another_size_while_it_works(up: Up):
     """More builders come, and go when empty; the what-if starts from the chosen size."""

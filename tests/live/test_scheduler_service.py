@@ -38,6 +38,7 @@ def service(hostless: Service) -> Iterator[Service]:
         hostless.kill()
 
 
+@pytest.mark.slow
 def test_a_killed_scheduler_loses_nothing_and_starts_nothing_twice(service: Service):
     """SIGKILL under load: running jobs continue, waiting ones are dispatched later."""
     service.start(joined=3)
